@@ -1,0 +1,53 @@
+# Every target sets up what it needs in .venv first; once set up, it is instant until
+# pyproject.toml or constraints.txt changes.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+CORE := $(VENV)/.installed-core
+DEV := $(VENV)/.installed-dev
+PYTEST_ARGS ?=
+
+# Through the environment the pins also hold for the build backend, which pip installs apart.
+export PIP_CONSTRAINT := constraints.txt
+export PIP_BUILD_CONSTRAINT := constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean
+
+help: ## Show the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(CORE) ## Register two line maps of one house, scanned in different frames
+	$(BIN)/plueckernet demo
+
+# One thread for each of the two workers: more only fight for the cores.
+test: $(DEV) ## Run the tests (PYTEST_ARGS="-k pose" runs some)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+lint: $(DEV) ## Check format, style, types and the direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(DEV) ## Run the benchmarks and write benchmarks/results
+	$(BIN)/python -m benchmarks
+
+clean: ## Remove .venv, caches and build products
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(CORE): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Setting up $(VENV): the first time takes a few minutes"
+	$(PIP) install --quiet -e .
+	@touch $@
+
+$(DEV): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Setting up $(VENV) for development: the first time takes a few minutes"
+	$(PIP) install --quiet -e ".[dev]"
+	@touch $(CORE) $@

@@ -1,0 +1,5 @@
+"""Register 3D line maps without an initial guess."""
+
+from plueckernet.version import __version__
+
+__all__ = ["__version__"]

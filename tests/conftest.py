@@ -1,0 +1,15 @@
+"""Settings that hold for every test.
+
+Nothing here imports `plueckernet` at module level: jaxtyping's import hook, which has beartype check the
+shapes in every signature, is installed after this file loads and must come before the package.
+"""
+
+import torch
+from hypothesis import settings
+
+# The same examples on every run and every machine; a slow machine is no failure.
+settings.register_profile("deterministic", derandomize=True, deadline=None, database=None)
+settings.load_profile("deterministic")
+
+# The tests already run in parallel, one process a core.
+torch.set_num_threads(1)
