@@ -1,7 +1,7 @@
 """Settings that hold for every test.
 
-Nothing here imports `plueckernet` at module level: jaxtyping's import hook, which has beartype check the
-shapes in every signature, is installed after this file loads and must come before the package.
+Nothing here imports `plueckernet` at module level: jaxtyping's import hook, through which beartype
+checks every signature, is installed after this file loads and has to come before the package.
 """
 
 import torch
