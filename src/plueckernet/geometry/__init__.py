@@ -1,0 +1,6 @@
+"""Lines, motions and what connects them: torch only, batched, float64 by default."""
+
+from plueckernet.geometry.lines import LineSet, stack_lines
+from plueckernet.geometry.pose import Pose, Similarity
+
+__all__ = ["LineSet", "Pose", "Similarity", "stack_lines"]

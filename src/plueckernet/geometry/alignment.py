@@ -1,0 +1,202 @@
+"""Closed-form motion from matched lines (the paper's Sec. 3.4), with its rotation mended and signs made explicit.
+
+``source`` and ``target`` are matched row by row. *Directed* functions trust the way lines are written; the others
+do not, and return every pose that a choice of signs allows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from plueckernet.errors import DegenerateError, ShapeError
+from plueckernet.geometry.lines import LineSet
+from plueckernet.geometry.pose import Pose, Similarity, skew
+
+_DEGENERATE = 1e-6  # relative size of the quantity that would have to vanish
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Poses that explain the matches up to line signs, best first."""
+
+    poses: Pose  # (k,)
+    cost: Float[Tensor, " k"]  # mean squared direction error plus mean squared point-to-line distance
+
+
+def align_directed(source: LineSet, target: LineSet, weight: Float[Tensor, "*batch n"] | None = None) -> Pose:
+    """``target_T_source`` from two or more matches whose directions agree in sign.
+
+    Rotation: with ``M = sum w v' v^T = U S V^T`` (Eq. 11), ``R = U diag(1, 1, det(U V^T)) V^T``. Only the weakest
+    singular direction may be flipped; dividing the whole matrix by its determinant, as the paper does, turns
+    every second two-line answer upside down. Translation: least squares on ``m' = R m + t x R v`` (Eq. 10).
+    Parallel lines raise :class:`DegenerateError`.
+    """
+    pose, well_posed = fit_directed(source, target, weight)
+    if not bool(well_posed.all()):
+        raise DegenerateError("the lines are parallel or fewer than two: they do not fix the pose")
+    return pose
+
+
+def align_similarity(source: LineSet, target: LineSet) -> Similarity:
+    """Like :func:`align_directed` with unknown scale: ``m' = s R m + t x R v`` is linear in ``(s, t)``.
+
+    Parallel lines, and lines through one point, raise :class:`DegenerateError`.
+    """
+    _check_rows(source, target)
+    source_centre, target_centre = source.centre(), target.centre()
+    source, target = source.shifted(source_centre), target.shifted(target_centre)
+    rotation, well_posed = _fit_rotation(source, target, torch.ones_like(source.direction[..., 0]))
+    moved = source.moved_by(Pose(rotation, torch.zeros_like(source_centre)))
+    design = torch.cat([moved.moment[..., None], -skew(moved.direction)], -1).flatten(-3, -2)  # (*, 3n, 4)
+    values = torch.linalg.svdvals(design)
+    if not bool((well_posed & (values[..., -1] > _DEGENERATE * values[..., 0])).all()):
+        raise DegenerateError("the lines are parallel or meet in one point: they do not fix the scale")
+    answer = torch.linalg.lstsq(design, target.moment.flatten(-2, -1)[..., None]).solution[..., 0]
+    centred = Similarity(answer[..., 0], rotation, answer[..., 1:])
+    back = (centred.act(-source_centre[..., None, :]))[..., 0, :] + target_centre
+    return Similarity(answer[..., 0], rotation, back)
+
+
+def align(source: LineSet, target: LineSet) -> Candidates:
+    """Every pose that two or more undirected matches allow, best first.
+
+    The pair of matches closest to a right angle is solved with all four sign choices; each solution settles the
+    signs of all other lines and is then fitted to all of them. Two lines always leave at least two answers:
+    turning by 180 degrees about their common perpendicular maps each onto itself.
+    """
+    _check_rows(source, target)
+    first, second = _widest_pair(source)
+    rows = torch.stack([first, second])
+    starts = two_line_poses(source[rows], target[rows])
+    sign = torch.sign((source.direction @ starts.rotation.mT * target.direction).sum(-1))  # (4, n)
+    flipped = [source.flipped(row < 0) for row in sign]
+    fits = [fit_directed(one, target) for one in flipped]
+    if not all(bool(ok) for _, ok in fits):
+        raise DegenerateError("the lines are parallel or fewer than two: they do not fix the pose")
+    cost = torch.stack([_cost(pose @ one, target) for (pose, _), one in zip(fits, flipped, strict=True)])
+    order = cost.argsort(stable=True)
+    poses = Pose(
+        torch.stack([pose.rotation for pose, _ in fits])[order],
+        torch.stack([pose.translation for pose, _ in fits])[order],
+    )
+    return Candidates(poses, cost[order])
+
+
+def two_line_poses(source: LineSet, target: LineSet) -> Pose:
+    """The minimal solver: poses ``(*batch, 4)`` that map two lines onto two lines, one for each choice of signs.
+
+    No decomposition is needed. ``v1 + v2``, ``v1 - v2`` and their cross product are orthogonal, so each side gives
+    an orthonormal frame and the rotation carries one to the other, sharing the angle's error evenly. Flipping
+    signs permutes and negates the columns of the frame. The translation carries the middle of the common
+    perpendicular to the middle of the other, which is what least squares gives. Sign choices are ordered
+    ``(+,+), (-,-), (+,-), (-,+)``. Parallel lines give non-finite numbers; see :func:`two_line_agreement`.
+    """
+    plus, minus, normal = _frame(target)
+    turned = torch.stack(
+        [
+            torch.stack([plus, minus, normal], -1),
+            torch.stack([-plus, -minus, normal], -1),
+            torch.stack([minus, plus, -normal], -1),
+            torch.stack([-minus, -plus, -normal], -1),
+        ],
+        -3,
+    )  # (*batch, 4, 3, 3)
+    rotation = turned @ torch.stack(_frame(source), -1)[..., None, :, :].mT
+    from_point, to_point = _meeting_point(source), _meeting_point(target)
+    translation = to_point[..., None, :] - (rotation @ from_point[..., None, :, None])[..., 0]
+    return Pose(rotation, translation)
+
+
+def two_line_agreement(source: LineSet, target: LineSet, angle: float, distance: float) -> Bool[Tensor, "*batch 4"]:
+    """Which of the four sign choices of :func:`two_line_poses` a rigid motion can have made at all.
+
+    A motion keeps the angle of two directed lines and their signed distance along the common perpendicular;
+    choices for which either differs by more than ``angle`` (radians) or ``distance`` are out, and so is every
+    choice for nearly parallel lines.
+    """
+    cos_s, gap_s, sine_s = _directed_invariants(source)
+    cos_t, gap_t, sine_t = _directed_invariants(target)
+    relative = torch.tensor([1.0, 1.0, -1.0, -1.0], dtype=cos_s.dtype, device=cos_s.device)
+    turn = (cos_s.clamp(-1, 1).acos()[..., None] - (relative * cos_t[..., None]).clamp(-1, 1).acos()).abs()
+    slip = (gap_s[..., None] - relative * gap_t[..., None]).abs()
+    skewed = torch.minimum(sine_s, sine_t)[..., None] > max(angle, 1e-3)
+    return (turn < angle) & (slip < distance) & skewed
+
+
+def fit_directed(
+    source: LineSet, target: LineSet, weight: Float[Tensor, "*batch n"] | None = None
+) -> tuple[Pose, Bool[Tensor, "*batch"]]:
+    """Batched :func:`align_directed` that says which answers are well posed instead of raising."""
+    _check_rows(source, target)
+    if weight is None:
+        weight = torch.ones_like(source.direction[..., 0])
+    rotation, well_posed = _fit_rotation(source, target, weight)
+    moved = source.moved_by(Pose(rotation, torch.zeros_like(rotation[..., 0])))
+    # [Rv]x^T t = m' - Rm, stacked; its normal equations are sums of projectors across the lines.
+    design = skew(moved.direction).mT
+    normal = (weight[..., None, None] * (design.mT @ design)).sum(-3)
+    right = (weight[..., None] * (design.mT @ (target.moment - moved.moment)[..., None])[..., 0]).sum(-2)
+    well_posed = well_posed & (torch.linalg.eigvalsh(normal)[..., 0] > _DEGENERATE * weight.sum(-1))
+    eye = torch.eye(3, dtype=normal.dtype, device=normal.device)
+    safe = torch.where(well_posed[..., None, None], normal, eye)
+    return Pose(rotation, torch.linalg.solve(safe, right[..., None])[..., 0]), well_posed
+
+
+def _fit_rotation(source: LineSet, target: LineSet, weight: Tensor) -> tuple[Tensor, Tensor]:
+    correlation = (weight[..., None] * target.direction).mT @ source.direction
+    u, singular, vt = torch.linalg.svd(correlation)
+    sign = torch.ones_like(singular)
+    sign[..., 2] = torch.linalg.det(u @ vt).sign()
+    return (u * sign[..., None, :]) @ vt, singular[..., 1] > _DEGENERATE * weight.sum(-1)
+
+
+def _frame(pair: LineSet) -> tuple[Tensor, Tensor, Tensor]:
+    first, second = pair.direction.unbind(-2)
+    plus, minus = normalize(first + second, dim=-1), normalize(first - second, dim=-1)
+    return plus, minus, torch.linalg.cross(plus, minus)
+
+
+def _meeting_point(pair: LineSet) -> Tensor:
+    """Middle of the common perpendicular of two lines."""
+    (d1, d2), (m1, m2) = pair.direction.unbind(-2), pair.moment.unbind(-2)
+    normal = torch.linalg.cross(d1, d2)
+    on_first = (m2 * normal).sum(-1, keepdim=True) * d1 - torch.linalg.cross(m1, torch.linalg.cross(d2, normal))
+    on_second = torch.linalg.cross(m2, torch.linalg.cross(d1, normal)) - (m1 * normal).sum(-1, keepdim=True) * d2
+    return (on_first + on_second) / (2 * normal.square().sum(-1, keepdim=True))
+
+
+def _directed_invariants(pair: LineSet) -> tuple[Tensor, Tensor, Tensor]:
+    """Cosine, signed distance along ``d1 x d2``, sine of two lines as they are written."""
+    (d1, d2), (m1, m2) = pair.direction.unbind(-2), pair.moment.unbind(-2)
+    sine = torch.linalg.cross(d1, d2).norm(dim=-1)
+    gap = ((d1 * m2).sum(-1) + (d2 * m1).sum(-1)) / sine.clamp_min(1e-12)
+    return (d1 * d2).sum(-1), gap, sine
+
+
+def _widest_pair(lines: LineSet) -> tuple[Tensor, Tensor]:
+    if len(lines) < 2:
+        raise DegenerateError("fewer than two lines do not fix the pose")
+    cosine = (lines.direction @ lines.direction.mT).abs()
+    smallest = cosine.argmin()
+    return smallest // len(lines), smallest % len(lines)
+
+
+def _cost(moved: LineSet, target: LineSet) -> Tensor:
+    feet = target.footpoints(target.centre())
+    off = torch.linalg.cross(feet, moved.direction) - moved.moment
+    turn = moved.direction - target.direction
+    return off.square().sum(-1).mean(-1) + turn.square().sum(-1).mean(-1)
+
+
+def _check_rows(source: LineSet, target: LineSet) -> None:
+    if source.direction.shape != target.direction.shape:
+        raise ShapeError(
+            "target, matched row by row with source",
+            expected=tuple(source.direction.shape),
+            actual=tuple(target.direction.shape),
+        )

@@ -1,0 +1,223 @@
+"""Sets of 3D lines as one frozen, batched value; the only module that knows the order of Plücker's six numbers.
+
+A line is a unit direction ``d`` and a moment ``m = p x d`` of any of its points ``p``; ``(d, m)`` and ``(-d, -m)``
+are the same line. Written as six numbers the moment stands first, so that the paper's Eq. (1) applies as printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn.functional import normalize, pad
+
+from plueckernet.errors import InputError
+from plueckernet.geometry.pose import Pose, Similarity
+
+
+@dataclass(frozen=True, eq=False)
+class LineSet:
+    """``n`` lines, or a batch of such sets padded to one length.
+
+    ``endpoints`` are there when the lines are segments, ``ids`` when they are numbered otherwise than by their
+    place, ``mask`` (True for real lines) when the set is padded.
+    """
+
+    direction: Float[Tensor, "*batch n 3"]
+    moment: Float[Tensor, "*batch n 3"]
+    endpoints: Float[Tensor, "*batch n 2 3"] | None = None
+    ids: Int[Tensor, "*batch n"] | None = None
+    mask: Bool[Tensor, "*batch n"] | None = None
+
+    # Making one
+
+    @classmethod
+    def from_segments(
+        cls, endpoints: Float[Tensor, "*batch n 2 3"], ids: Int[Tensor, "*batch n"] | None = None
+    ) -> LineSet:
+        """Lines through pairs of points; a pair of equal or non-finite points raises :class:`InputError`."""
+        start, end = endpoints.unbind(-2)
+        direction = _unit(end - start, "segment has no length")
+        return LineSet(direction, torch.linalg.cross((start + end) / 2, direction), endpoints, ids)
+
+    @classmethod
+    def from_point_direction(
+        cls, point: Float[Tensor, "*batch n 3"], direction: Float[Tensor, "*batch n 3"]
+    ) -> LineSet:
+        """Infinite lines through points; directions need not be unit."""
+        direction = _unit(direction, "direction is zero")
+        return LineSet(direction, torch.linalg.cross(point, direction))
+
+    @classmethod
+    def from_pluecker(cls, coordinates: Float[Tensor, "*batch n 6"]) -> LineSet:
+        """Infinite lines from ``(moment, direction)`` up to scale.
+
+        Six numbers with ``m . d != 0`` are no line; the nearest moment orthogonal to the direction is taken.
+        """
+        moment, direction = coordinates[..., :3], coordinates[..., 3:]
+        length = direction.norm(dim=-1, keepdim=True)
+        direction = _unit(direction, "direction is zero")
+        moment = moment / length
+        return LineSet(direction, moment - (moment * direction).sum(-1, keepdim=True) * direction)
+
+    # Reading it
+
+    def __len__(self) -> int:
+        return self.direction.shape[-2]
+
+    def pluecker(self) -> Float[Tensor, "*batch n 6"]:
+        """``(moment, direction)``, six numbers a line."""
+        return torch.cat([self.moment, self.direction], -1)
+
+    def footpoints(self, reference: Float[Tensor, "*batch 3"] | None = None) -> Float[Tensor, "*batch n 3"]:
+        """The point of each line closest to ``reference`` (default: the origin)."""
+        if reference is None:
+            return torch.linalg.cross(self.direction, self.moment)
+        centre = reference[..., None, :]
+        moment = self.moment - torch.linalg.cross(centre.expand_as(self.moment), self.direction)
+        return torch.linalg.cross(self.direction, moment) + centre
+
+    def midpoints(self) -> Float[Tensor, "*batch n 3"]:
+        """Middles of the segments."""
+        return self._segments().mean(-2)
+
+    def lengths(self) -> Float[Tensor, "*batch n"]:
+        """Lengths of the segments."""
+        start, end = self._segments().unbind(-2)
+        return (end - start).norm(dim=-1)
+
+    def anchors(self, reference: Float[Tensor, "*batch 3"] | None = None) -> Float[Tensor, "*batch n 3"]:
+        """One point for each line: the middle of a segment, the foot from ``reference`` on an infinite line."""
+        return self.footpoints(reference) if self.endpoints is None else self.midpoints()
+
+    def centre(self) -> Float[Tensor, "*batch 3"]:
+        """The middle of the map: mean midpoint of segments, else the point least squares closest to all lines.
+
+        Where parallel lines leave it open, it is the solution closest to the origin.
+        """
+        weight = self._weight()
+        if self.endpoints is not None:
+            return (weight * self.midpoints()).sum(-2) / weight.sum(-2).clamp_min(1)
+        d = self.direction
+        across = torch.eye(3, dtype=d.dtype, device=d.device) - d[..., :, None] * d[..., None, :]
+        normal = (weight[..., None] * across).sum(-3)
+        return (torch.linalg.pinv(normal, hermitian=True) @ (weight * self.footpoints()).sum(-2)[..., None])[..., 0]
+
+    # Changing it
+
+    def moved_by(self, motion: Pose | Similarity) -> LineSet:
+        """``motion @ lines``: the same lines after a rigid motion or a similarity."""
+        direction = self.direction @ motion.rotation.mT
+        moment = self.moment @ motion.rotation.mT
+        if isinstance(motion, Similarity):
+            moment = motion.scale[..., None, None] * moment
+        moment = moment + torch.linalg.cross(motion.translation[..., None, :].expand_as(direction), direction)
+        endpoints = None
+        if self.endpoints is not None:
+            endpoints = motion.act(self.endpoints.flatten(-3, -2)).unflatten(-2, (-1, 2))
+        return LineSet(direction, moment, endpoints, self.ids, self.mask)
+
+    def shifted(self, offset: Float[Tensor, "*batch 3"]) -> LineSet:
+        """Subtract ``offset``, as one does before using coordinates of a national grid.
+
+        Segments are shifted by their endpoints, so nothing is lost however large the offset.
+        """
+        if self.endpoints is not None:
+            endpoints = self.endpoints - offset[..., None, None, :]
+            moment = torch.linalg.cross(endpoints.mean(-2), self.direction)
+            return self.replaced(endpoints=endpoints, moment=moment)
+        shift = torch.linalg.cross(offset[..., None, :].expand_as(self.direction), self.direction)
+        return self.replaced(moment=self.moment - shift)
+
+    def flipped(self, where: Bool[Tensor, "*batch n"]) -> LineSet:
+        """The same lines with the chosen ones written the other way round."""
+        sign = torch.where(where, -1.0, 1.0).to(self.direction.dtype)[..., None]
+        endpoints = self.endpoints
+        if endpoints is not None:
+            endpoints = torch.where(where[..., None, None], endpoints.flip(-2), endpoints)
+        return self.replaced(direction=sign * self.direction, moment=sign * self.moment, endpoints=endpoints)
+
+    def on_hemisphere(self) -> LineSet:
+        """The paper's rule (Sec. 3.1): first component of the direction positive, then the second, the third."""
+        x, y, z = self.direction.unbind(-1)
+        return self.flipped((x < 0) | ((x == 0) & ((y < 0) | ((y == 0) & (z < 0)))))
+
+    def infinite(self) -> LineSet:
+        """The lines without their endpoints."""
+        return self.replaced(endpoints=None)
+
+    def replaced(self, **changes: Tensor | None) -> LineSet:
+        """A copy with some of its fields replaced."""
+        return LineSet(**(self._asdict() | changes))
+
+    def to(self, where: torch.device | torch.dtype | str) -> LineSet:
+        """Move to a device or a floating dtype; ids and mask keep their types."""
+        keep = isinstance(where, torch.dtype)
+        return self._mapped(lambda tensor: tensor if keep and not tensor.is_floating_point() else tensor.to(where))
+
+    def __getitem__(self, index: Int[Tensor, "*batch k"] | Bool[Tensor, " n"] | slice) -> LineSet:
+        """Some of the lines of one (unbatched) set; their places in it become their ids if they had none."""
+        if self.direction.ndim != 2:
+            raise InputError("only an unbatched LineSet can be indexed; index its tensors instead")
+        named = self if self.ids is not None else self.replaced(ids=_arange(self))
+        return named._mapped(lambda tensor: tensor[index])
+
+    # Inside
+
+    def _asdict(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def _mapped(self, change: Callable[[Tensor], Tensor]) -> LineSet:
+        return LineSet(**{name: value if value is None else change(value) for name, value in self._asdict().items()})
+
+    def _segments(self) -> Tensor:
+        if self.endpoints is None:
+            raise InputError("these lines have no endpoints")
+        return self.endpoints
+
+    def _weight(self) -> Tensor:
+        if self.mask is None:
+            return torch.ones_like(self.direction[..., :1])
+        return self.mask[..., None].to(self.direction.dtype)
+
+
+def stack_lines(sets: Sequence[LineSet]) -> LineSet:
+    """Pad unbatched sets to one length and stack them; ``mask`` tells the real lines.
+
+    Endpoints are kept when all sets have them. Padding lines are the x axis, finite everywhere.
+    """
+    if not sets:
+        raise InputError("no line sets to stack")
+    longest = max(len(lines) for lines in sets)
+    segments = all(lines.endpoints is not None for lines in sets)
+
+    def stacked(tensors: list[Tensor]) -> Tensor:
+        return torch.stack([pad(t, (0, 0) * (t.ndim - 1) + (0, longest - t.shape[0])) for t in tensors])
+
+    mask = stacked([torch.ones(len(lines), dtype=torch.bool, device=lines.direction.device) for lines in sets])
+    direction = stacked([lines.direction for lines in sets])
+    x_axis = torch.tensor([1, 0, 0], dtype=direction.dtype, device=direction.device)
+    return LineSet(
+        direction=torch.where(mask[..., None], direction, x_axis),
+        moment=stacked([lines.moment for lines in sets]),
+        endpoints=stacked([lines._segments() for lines in sets]) if segments else None,
+        ids=stacked([_arange(lines) if lines.ids is None else lines.ids for lines in sets]),
+        mask=mask,
+    )
+
+
+def _arange(lines: LineSet) -> Tensor:
+    return torch.arange(len(lines), device=lines.direction.device)
+
+
+def _unit(vector: Tensor, complaint: str) -> Tensor:
+    length = vector.norm(dim=-1)
+    bad = ~(length > 0) | ~torch.isfinite(length)
+    if bool(bad.any()):
+        index = tuple(bad.nonzero()[0].tolist())
+        raise InputError(f"line {index[-1]}: {complaint} or is not finite")
+    return normalize(vector, dim=-1, eps=0.0)

@@ -1,0 +1,132 @@
+r"""Line-to-line residuals that mean something in metres and radians, their Jacobians and their noise.
+
+For a source line moved by the pose (point ``p'``, direction ``d'`` turned to agree with the target's) and a target
+line with anchor ``q`` and direction ``e``, in a basis ``B = (b1, b2)`` across ``e``:
+
+* position ``B^T (x - q)``, where ``x = p' + s d'`` is where the moved line crosses the plane through ``q``
+  across ``e``;
+* direction ``B^T d'``.
+
+Under the left perturbation ``exp(xi) T``, ``xi = (omega, tau)``, a point moves by ``tau + omega x x`` and a direction
+by ``omega x d'``, hence ``d position = P (tau - [x]x omega)`` with ``P = B^T (I - d' e^T / (e . d'))`` and
+``d direction = -B^T [d']x omega``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from plueckernet.geometry.lines import LineSet
+from plueckernet.geometry.pose import Pose, skew
+
+
+@dataclass(frozen=True)
+class NoiseModel:
+    """How far a reconstructed line lies from the true one.
+
+    Across the line its anchor is off by ``position`` and its direction by ``direction``, independently on each of
+    the two axes across it. A segment whose endpoints are off by ``endpoint`` has both from that as well, and its
+    direction the less the longer it is.
+    """
+
+    position: float = 0.05  # in the unit of the map, one sigma on each axis
+    direction: float = math.radians(2.0) / math.sqrt(3.0)  # rad; a turn of 2 degrees about any axis
+    endpoint: float = 0.0  # in the unit of the map
+
+    def sigmas(self, lines: LineSet) -> tuple[Float[Tensor, "*batch n"], Float[Tensor, "*batch n"]]:
+        """Position and direction sigma of each line."""
+        unit = torch.ones_like(lines.direction[..., 0])
+        if lines.endpoints is None:
+            return self.position * unit, self.direction * unit
+        position = math.hypot(self.position, self.endpoint / math.sqrt(2))
+        slope = math.sqrt(2) * self.endpoint / lines.lengths().clamp_min(1e-12)
+        return position * unit, (slope.square() + self.direction**2).sqrt()
+
+    def scaled(self, position: float, direction: float) -> NoiseModel:
+        """The model with its lengths and its angle multiplied."""
+        return NoiseModel(self.position * position, self.direction * direction, self.endpoint * position)
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Residuals of matched lines under one pose or a batch of poses."""
+
+    position: Float[Tensor, "*batch n 2"]  # in the unit of the map
+    direction: Float[Tensor, "*batch n 2"]  # sine, close to radians
+    lever: Float[Tensor, "*batch n"]  # from the source anchor to the point compared, along the source line
+    position_jacobian: Float[Tensor, "*batch n 2 6"]
+    direction_jacobian: Float[Tensor, "*batch n 2 6"]
+
+
+def line_residuals(
+    pose: Pose,
+    source: LineSet,
+    target: LineSet,
+    source_anchor: Float[Tensor, "n 3"],
+    target_anchor: Float[Tensor, "n 3"],
+) -> Residuals:
+    """Residuals and Jacobians (see the module's formulas) of lines matched row by row, signs ignored."""
+    e, q = target.direction, target_anchor  # (n, 3)
+    point = pose.act(source_anchor)  # (*batch, n, 3)
+    turned = source.direction @ pose.rotation.mT
+    turned = torch.where((turned * e).sum(-1, keepdim=True) < 0, -turned, turned)
+    cosine = (turned * e).sum(-1, keepdim=True).clamp_min(1e-6)
+    lever = ((q - point) * e).sum(-1, keepdim=True) / cosine
+    crossing = point + lever * turned
+    across = _across(e).mT  # (n, 2, 3)
+    project = across - (across @ turned[..., None]) * (e / cosine)[..., None, :]  # (*batch, n, 2, 3)
+    zeros = torch.zeros_like(project)
+    return Residuals(
+        position=(across @ (crossing - q)[..., None])[..., 0],
+        direction=(across @ turned[..., None])[..., 0],
+        lever=lever[..., 0],
+        position_jacobian=torch.cat([-project @ skew(crossing), project], -1),
+        direction_jacobian=torch.cat([-across @ skew(turned), zeros], -1),
+    )
+
+
+def whitened(
+    residuals: Residuals,
+    source_sigma: tuple[Float[Tensor, " n"], Float[Tensor, " n"]],
+    target_sigma: tuple[Float[Tensor, " n"], Float[Tensor, " n"]],
+) -> tuple[Float[Tensor, "*batch n 4"], Float[Tensor, "*batch n 4 6"]]:
+    r"""Residuals and Jacobians with unit covariance.
+
+    On each axis the source's direction error acts on both residuals, on the position through the lever ``s``:
+
+        cov = [[sp^2 + tp^2 + s^2 sd^2,  s sd^2], [s sd^2,  sd^2 + td^2]]
+
+    with ``sp, sd`` and ``tp, td`` the sigmas of source and target. Its inverse square root is taken by conditioning
+    the position on the direction.
+    """
+    (sp, sd), (tp, td) = source_sigma, target_sigma
+    direction_var = sd.square() + td.square()
+    gain = residuals.lever * sd.square() / direction_var
+    position_var = sp.square() + tp.square() + residuals.lever.square() * sd.square() * (td.square() / direction_var)
+    gain, scale = gain[..., None], position_var.rsqrt()[..., None]
+    turn = direction_var.rsqrt()[..., None]
+    value = torch.cat([(residuals.position - gain * residuals.direction) * scale, residuals.direction * turn], -1)
+    jacobian = torch.cat(
+        [
+            (residuals.position_jacobian - gain[..., None] * residuals.direction_jacobian) * scale[..., None],
+            residuals.direction_jacobian * turn[..., None],
+        ],
+        -2,
+    )
+    return value, jacobian
+
+
+def _across(direction: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 3 2"]:
+    """Two orthonormal vectors across each direction (Duff et al. 2017, continuous but for the plane z = 0)."""
+    x, y, z = direction.unbind(-1)
+    sign = torch.where(z < 0, -1.0, 1.0).to(direction.dtype)
+    a = -1 / (sign + z)
+    b = x * y * a
+    first = torch.stack([1 + sign * x * x * a, sign * b, -sign * x], -1)
+    second = torch.stack([b, sign + y * y * a, -y], -1)
+    return torch.stack([first, second], -1)
