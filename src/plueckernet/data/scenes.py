@@ -1,0 +1,42 @@
+"""Scenes by name: what training, benchmarks and examples ask for."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from plueckernet.data.indoor import HouseStyle, indoor_scene
+from plueckernet.data.outdoor import TownStyle, outdoor_scene
+from plueckernet.errors import InputError
+from plueckernet.geometry import LineSet
+
+ROOM = HouseStyle(width=4.5, depth=4.0, lines=(40, 250), lines_per_room=200.0)
+FLOOR = HouseStyle(width=32.0, depth=20.0, lines=(300, 2500), lines_per_room=70.0)
+BLOCK = replace(TownStyle(), size=40.0, lines=(200, 8000), median=1200.0, spread=1.0, height=20.0)
+
+
+def make_scene(kind: str, seed: int) -> LineSet:
+    """The scene of that kind and seed, as segments in metres; :data:`SCENES` has the kinds."""
+    if kind not in SCENES:
+        raise InputError(f"unknown kind of scene {kind!r}; there are {', '.join(SCENES)}")
+    return SCENES[kind](seed)
+
+
+def _one_of(*kinds: str) -> Callable[[int], LineSet]:
+    def scene(seed: int) -> LineSet:
+        # A stream of its own, or the choice would be tied to the first number the scene draws.
+        kind = kinds[int(np.random.default_rng([seed, len(kinds)]).integers(len(kinds)))]
+        return make_scene(kind, seed)
+
+    return scene
+
+
+SCENES: dict[str, Callable[[int], LineSet]] = {
+    "indoor": indoor_scene,  # a house
+    "outdoor": outdoor_scene,  # a 10 m cell of a town
+    "room": lambda seed: indoor_scene(seed, ROOM),
+    "floor": lambda seed: indoor_scene(seed, FLOOR),  # of an office building
+    "block": lambda seed: outdoor_scene(seed, BLOCK),  # 40 m of a town
+    "mixed": _one_of("indoor", "outdoor"),
+    "varied": _one_of("indoor", "outdoor", "room", "floor", "block"),  # every scale
+}
