@@ -1,0 +1,138 @@
+"""Self and cross attention between lines (paper Sec. 3.2, "Discriminative feature embedding").
+
+Source and target go through together: ``s = 2 b`` sets, the sources first, so that one kernel serves both and
+cross attention is attention to the other half.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from plueckernet.models.mlp import MLP, Style
+
+_MASKED = -1e4  # exp of it is zero in every float type, and a row of nothing else stays finite
+_BLOCK = 1 << 17  # neighbour edges gathered at once
+
+
+@dataclass(frozen=True)
+class AttentionConfig:
+    """Settings of :class:`MessageLayer`; the defaults are the paper's."""
+
+    channels: int = 128
+    heads: int = 4
+    filters: int = 0  # edge filters that pass messages beside the attention
+    style: Style = "group-gelu"
+
+
+class Edges(NamedTuple):
+    """What lines know about each other: all ``k = n`` of them, or ``k`` neighbours of each."""
+
+    bias: Float[Tensor, "s h n k"]  # added to the attention logits
+    filters: Float[Tensor, "s f n k"]  # weights of the messages beside the attention
+    neighbours: Int[Tensor, "s n k"] | None  # who they are; None for all
+
+
+class MessageLayer(nn.Module):
+    """One step of message passing, Eq. (3): ``f <- f + U(f || message)``, U = MLP(256, 256, 128).
+
+    The message is multi-head attention, Eq. (4). With edges, which only self attention can have, they bias its logits,
+    and ``filters`` of them pass further messages ``Σ_j e_ij v_j``, whose weights, unlike a softmax, can be negative.
+    """
+
+    def __init__(self, config: AttentionConfig) -> None:
+        super().__init__()
+        self.config = config
+        channels = config.channels
+        values = 2 if config.filters else 1
+        # No bias: padding is zero, and so is then what it sends.
+        self.query = nn.Linear(channels, channels, bias=False)
+        self.key_value = nn.Linear(channels, (1 + values) * channels, bias=False)
+        self.merge = nn.Linear(channels, channels)
+        self.update = MLP(((1 + values) * channels, 2 * channels, channels), config.style)
+
+    def forward(
+        self,
+        x: Float[Tensor, "s n c"],
+        context: Float[Tensor, "s l c"],
+        mask: Bool[Tensor, "s n"] | None = None,
+        context_mask: Bool[Tensor, "s l"] | None = None,
+        edges: Edges | None = None,
+    ) -> Float[Tensor, "s n c"]:
+        """Update the lines ``x`` by what ``context`` tells them."""
+        query, key_value = self.query(x), self.key_value(context)
+        key, value, *further = key_value.split(self.config.channels, -1)  # each (s, l, c)
+        if edges is not None and edges.neighbours is not None:
+            messages = self._from_neighbours(query, key_value, edges)
+        else:
+            bias = None if edges is None else edges.bias
+            messages = [self._attend(query, key, value, bias, context_mask)]
+            if further and edges is not None:
+                messages.append(_filtered(edges.filters, further[0]))
+        message = torch.cat([x, self.merge(messages[0]), *messages[1:]], -1)  # (s, n, 2 c or 3 c)
+        x = x + self.update(message, mask)  # Eq. (3)
+        return x if mask is None else x * mask[..., None].to(x.dtype)
+
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, mask: Tensor | None) -> Tensor:
+        """Eq. (4), with ``q k / √D``, D = 128 as printed."""
+        q, k, v = (t.unflatten(-1, (self.config.heads, -1)).transpose(1, 2) for t in (query, key, value))
+        if bias is None and mask is not None:
+            bias = mask_bias(mask, q.dtype)[:, None, None].expand(-1, -1, q.shape[-2], -1)  # (s, 1, n, l)
+        elif bias is not None:
+            bias = bias.to(q.dtype)
+        scale = self.config.channels**-0.5
+        message = scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=scale)  # (s, h, n, d)
+        return message.transpose(1, 2).flatten(-2)  # (s, n, c)
+
+    def _from_neighbours(self, query: Tensor, key_value: Tensor, edges: Edges) -> list[Tensor]:
+        """The same messages from ``k`` neighbours of each line, in blocks of lines."""
+        sets, n, k = _known(edges.neighbours).shape
+        step = max(1, _BLOCK // (sets * k))
+        blocks = [self._block(query, key_value, edges, i, min(step, n - i)) for i in range(0, n, step)]
+        return [torch.cat(parts, 1) for parts in zip(*blocks, strict=True)]  # each (s, n, c)
+
+    def _block(self, query: Tensor, key_value: Tensor, edges: Edges, start: int, rows: int) -> list[Tensor]:
+        config, sets = self.config, query.shape[0]
+        index = _known(edges.neighbours)[:, start : start + rows]  # (s, r, k)
+        near = key_value[torch.arange(sets, device=index.device)[:, None, None], index]  # (s, r, k, 2c or 3c)
+        key, value, *further = near.flatten(0, 1).split(config.channels, -1)  # each (s r, k, c)
+        q = query[:, start : start + rows].reshape(-1, config.heads, 1, config.channels // config.heads)
+        k, v = (t.unflatten(-1, (config.heads, -1)).transpose(1, 2) for t in (key, value))
+        bias = edges.bias[:, :, start : start + rows].transpose(1, 2).flatten(0, 1)  # (s r, h, k)
+        message = scaled_dot_product_attention(
+            q, k, v, attn_mask=bias[:, :, None].to(q.dtype), scale=config.channels**-0.5
+        )  # (s r, h, 1, d)
+        messages = [message.reshape(sets, rows, config.channels)]
+        if further:
+            weight = edges.filters[:, :, start : start + rows].transpose(1, 2).flatten(0, 1)  # (s r, f, k)
+            channels = further[0].unflatten(-1, (config.filters, -1)).transpose(1, 2)  # (s r, f, k, d)
+            passed = weight[:, :, None].to(q.dtype) @ channels  # (s r, f, 1, d)
+            messages.append(passed.reshape(sets, rows, config.channels))
+        return messages
+
+
+def mask_bias(mask: Bool[Tensor, "*shape"], dtype: torch.dtype) -> Float[Tensor, "*shape"]:
+    """What to add to attention logits so that only real lines are listened to."""
+    return torch.zeros_like(mask, dtype=dtype).masked_fill(~mask, _MASKED)
+
+
+def other_half(x: Tensor) -> Tensor:
+    """``(sources, targets) -> (targets, sources)`` along the first dimension."""
+    return torch.cat(x.chunk(2)[::-1])
+
+
+def _filtered(filters: Tensor, value: Tensor) -> Tensor:
+    """``Σ_j e_ij v_j``, each filter for its share of the channels."""
+    channels = value.unflatten(-1, (filters.shape[1], -1)).transpose(1, 2)  # (s, f, n, c/f)
+    return (filters.to(value.dtype) @ channels).transpose(1, 2).flatten(-2)  # (s, n, c)
+
+
+def _known(neighbours: Tensor | None) -> Tensor:
+    if neighbours is None:
+        raise TypeError("these edges are dense")
+    return neighbours

@@ -1,0 +1,307 @@
+"""Lines by what they are to each other: the encoder of the invariant matcher.
+
+For lines ``i`` and ``j`` of one set, with unit directions ``d``, anchors ``p`` and ``r = p_j - p_i``, an edge knows
+
+    the angle              acos |d_i . d_j|
+    the gap                |det[d_i, d_j, r]| / |d_i x d_j|, faded out where the lines are nearly parallel
+    the reaches            of p_j from line i, of p_i from line j
+    the span               |r|
+    the orientation        (d_i . d_j) (d_i . r) (d_j . r) / |r|²
+    the handedness         (d_i . d_j) det[d_i, d_j, r] / |r|  and  (d_i . r) (d_j . r) det[d_i, d_j, r] / |r|³
+
+No rotation, translation or change of a line's sign alters any of them; a reflection alters the last two, which tells
+a room from its mirror image. Anchors are midpoints of segments, or, without endpoints, the feet of the perpendiculars
+from the point that is least squares closest to all lines.
+
+Lengths are divided by one scale for both maps of a pair (:func:`joint_scale`), so that maps may come in any unit, and
+enter by their logarithm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import gelu
+
+from plueckernet.geometry import LineSet
+from plueckernet.models.attention import Edges, mask_bias
+from plueckernet.models.mlp import MLP
+from plueckernet.models.neighbours import nearest_neighbours
+
+_RADII = (1.0, 3.0, 9.0)  # of the neighbourhoods that edges are averaged over, in units of the scale
+_FILTER_RADIUS = 1  # the place in _RADII of the neighbourhood that filters look at
+_SHORTEST, _LONGEST = 0.02, 50.0  # what the radial functions cover, in units of the scale
+_PARALLEL = 0.1  # sine of the angle at which the gap is half faded out
+_SCALE_NEIGHBOUR = 8
+_BLOCK_BYTES = {"cpu": 1 << 23, "cuda": 1 << 31}  # of edge features held at once where no gradient is asked for
+
+
+@dataclass(frozen=True)
+class InvariantEncoderConfig:
+    """Settings of :class:`InvariantEncoder`."""
+
+    channels: int = 128
+    heads: int = 4
+    layers: int = 6  # self-attention layers that get edges
+    filters: int = 8  # message filters, shared by all layers
+    edge_channels: int = 32
+    radial: int = 24  # radial functions a distance
+    angular: int = 13  # radial functions an angle
+    dense_limit: int = 1024  # lines up to which every pair has an edge
+    neighbours: int = 256  # edges a line has in larger sets
+    scale: Literal["joint", "metric"] = "joint"  # metric: coordinates are metres, distances enter as they are
+
+
+class Frame(NamedTuple):
+    """Lines about the centre of their set, in float64; gathered to ``(s, n, k, ...)`` for sparse edges."""
+
+    direction: Tensor  # (s, n, 3)
+    anchor: Tensor  # (s, n, 3)
+    moment: Tensor  # (s, n, 3)
+    along: Tensor  # (s, n), d . p
+    square: Tensor  # (s, n), |p|²
+
+
+class InvariantEncoder(nn.Module):
+    """Sets of lines to line features ``(s, n, c)`` and edges for each self-attention layer."""
+
+    angle_centres: Tensor
+    length_centres: Tensor
+
+    def __init__(self, config: InvariantEncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        edge = config.edge_channels
+        shortest, longest = torch.tensor([_SHORTEST, _LONGEST]).log().tolist()
+        self.register_buffer("angle_centres", torch.linspace(0, torch.pi / 2, config.angular), persistent=False)
+        self.register_buffer("length_centres", torch.linspace(shortest, longest, config.radial), persistent=False)
+        self.radial = nn.Linear(4 * config.radial, edge)
+        self.angular = nn.Linear(config.angular + 3, edge, bias=False)
+        # One row for infinite lines, one for segments: what to make of an anchor depends on what it is.
+        self.gain = nn.Parameter(torch.ones(2, edge))
+        self.shift = nn.Parameter(torch.zeros(2, edge))
+        self.second = nn.Linear(edge, edge)
+        self.head = nn.Linear(edge, config.layers * config.heads + config.filters)
+        self.unary_gain = nn.Parameter(torch.ones(2, 2, config.radial))
+        sizes = (len(_RADII) * edge + 2 * config.radial, 2 * config.channels, config.channels)
+        self.line = MLP(sizes, "layer-gelu")
+
+    def forward(self, lines: LineSet) -> tuple[Float[Tensor, "s n c"], list[Edges]]:
+        """Encode ``s = 2 b`` sets, the ``b`` sources first; they are segments if they have endpoints."""
+        frame, mask = centred(lines), lines.mask
+        sparse = not torch.compiler.is_exporting() and len(lines) > self.config.dense_limit
+        nearest = nearest_neighbours(frame.anchor, self.config.neighbours if sparse else _SCALE_NEIGHBOUR + 1, mask)
+        scale = frame.anchor.new_ones(frame.anchor.shape[0])
+        if self.config.scale == "joint":
+            scale = joint_scale(frame.anchor, nearest, mask)
+        neighbours = nearest if sparse else None
+        mode = int(lines.endpoints is not None)
+        edges, pooled = self._all_edges(frame, scale, mask, neighbours, mode)
+        x = self.line(torch.cat([pooled, self._unary(lines, frame, scale, mode)], -1))  # (s, n, c)
+        x = x if mask is None else x * mask[..., None].to(x.dtype)
+        config = self.config
+        *biases, filters = edges.split([config.heads] * config.layers + [config.filters], 1)
+        return x, [Edges(bias, filters, neighbours) for bias in biases]
+
+    def _all_edges(
+        self, frame: Frame, scale: Tensor, mask: Tensor | None, neighbours: Tensor | None, mode: int
+    ) -> tuple[Tensor, Tensor]:
+        """Edges ``(s, layers * heads + filters, n, k)`` and their local averages, in blocks of lines."""
+        sets, n = frame.along.shape
+        step = n
+        if not torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            k = n if neighbours is None else neighbours.shape[-1]
+            row_bytes = 4 * self.radial.in_features * sets * k
+            step = max(1, _BLOCK_BYTES.get(frame.along.device.type, 1 << 31) // row_bytes)
+        blocks = [
+            self._edges(frame, slice(i, min(i + step, n)), scale, mask, neighbours, mode) for i in range(0, n, step)
+        ]
+        if len(blocks) == 1:
+            return blocks[0]
+        return torch.cat([edges for edges, _ in blocks], 2), torch.cat([pooled for _, pooled in blocks], 1)
+
+    def _edges(
+        self,
+        frame: Frame,
+        rows: slice,
+        scale: Tensor,
+        mask: Tensor | None,
+        neighbours: Tensor | None,
+        mode: int,
+    ) -> tuple[Tensor, Tensor]:
+        index = None if neighbours is None else neighbours[:, rows]
+        own = Frame(*(value[:, rows] for value in frame))
+        near = frame if index is None else Frame(*(_gather(value, index) for value in frame))
+        real = None if mask is None else mask[:, None] if index is None else _gather(mask, index)
+        hidden, span = self._hidden(own, near, scale, mode)  # (s, r, k, e), (s, r, k)
+        hidden = gelu(self.second(hidden))
+        weight = torch.stack([(span / radius).square().mul(-0.5).exp() for radius in _RADII], -2)
+        if real is not None:
+            weight = weight * real[..., None, :].to(weight.dtype)
+        weight = weight / weight.sum(-1, keepdim=True).clamp_min(1e-6)  # (s, r, radii, k)
+        pooled = (weight.to(hidden.dtype) @ hidden).flatten(-2)  # (s, r, radii * e)
+        # The product with the weights on the left puts the heads where attention wants them.
+        edges = self.head.weight @ hidden.flatten(1, 2).mT + self.head.bias[:, None]
+        edges = edges.unflatten(-1, span.shape[1:])  # (s, layers * heads + filters, r, k)
+        bias, filters = edges.split([edges.shape[1] - self.config.filters, self.config.filters], 1)
+        if real is not None:
+            bias = bias + mask_bias(real, bias.dtype)[:, None]
+        filters = filters * weight[:, None, :, _FILTER_RADIUS].to(filters.dtype)
+        return torch.cat([bias, filters], 1), pooled
+
+    def _hidden(self, own: Frame, near: Frame, scale: Tensor, mode: int) -> tuple[Tensor, Tensor]:
+        """First layer on the invariants of each line with each (of its neighbours), and their spans, scaled."""
+        pair = pair_invariants(own, near)
+        dtype = self.radial.weight.dtype
+        unit = scale[:, None, None]
+        lengths = torch.stack([pair.gap, *pair.reach, pair.span], -1).div_(unit[..., None]).to(dtype)  # (s, r, k, 4)
+        radial = self._bumps_of(lengths)  # (s, r, k, 4, radial)
+        radial[..., 0, :] *= pair.skew[..., None].to(dtype)
+        angle = _bumps(pair.angle.to(dtype), self.angle_centres.to(dtype))  # (s, r, k, angular)
+        signed = torch.stack(pair.signed, -1).to(dtype)  # (s, r, k, 3)
+        hidden = self.radial(radial.flatten(-2)) + self.angular(torch.cat([angle, signed], -1))
+        return gelu(hidden * self.gain[mode] + self.shift[mode]), lengths[..., -1]  # (s, r, k, e), (s, r, k)
+
+    def _unary(self, lines: LineSet, frame: Frame, scale: Tensor, mode: int) -> Tensor:
+        """What a line is by itself: its distance from the centre and, for segments, its length."""
+        dtype = self.radial.weight.dtype
+        distance = self._bumps_of((frame.square.sqrt() / scale[:, None]).to(dtype))  # (s, n, radial)
+        length = torch.zeros_like(distance)
+        if lines.endpoints is not None:
+            length = self._bumps_of((lines.lengths() / scale[:, None]).to(dtype))
+        gain = self.unary_gain[mode]
+        return torch.cat([distance * gain[0], length * gain[1]], -1)  # (s, n, 2 * radial)
+
+    def _bumps_of(self, length: Tensor) -> Tensor:
+        return _bumps((length + _SHORTEST / 2).log(), self.length_centres.to(length.dtype))
+
+
+class PairInvariants(NamedTuple):
+    """Invariants of lines with lines, each ``(s, n, k)``; see the head of this module."""
+
+    angle: Tensor  # radians
+    gap: Tensor
+    skew: Tensor  # how much the gap means: 0 for parallel lines, 1 for perpendicular ones
+    reach: tuple[Tensor, Tensor]
+    span: Tensor
+    signed: tuple[Tensor, Tensor, Tensor]  # orientation, two kinds of handedness; in [-1, 1]
+
+
+def pair_invariants(own: Frame, near: Frame) -> PairInvariants:
+    """From inner products alone: no vector is ever formed for each pair of a dense set."""
+    cosine = _dot(own.direction, near.direction).clamp(-1, 1)
+    along = _dot(own.direction, near.anchor) - own.along[..., None]  # d_i . r
+    near_along = _column(near.along, cosine) - _dot(own.anchor, near.direction)  # d_j . r
+    square = own.square[..., None] + _column(near.square, cosine) - 2 * _dot(own.anchor, near.anchor)
+    square = square.clamp_min(0)
+    # The reciprocal product of two lines is the determinant that their common perpendicular needs.
+    determinant = -(_dot(own.direction, near.moment) + _dot(own.moment, near.direction))
+    sine_square = 1 - cosine.square()
+    span = square.sqrt()
+    reach = (square - along.square()).clamp_min(0).sqrt()
+    near_reach = (square - near_along.square()).clamp_min(0).sqrt()
+    inverse = (span + 1e-9).reciprocal()
+    both = along * near_along * inverse.square()
+    twist = determinant * inverse
+    return PairInvariants(
+        angle=cosine.abs().acos(),
+        gap=determinant.abs() / (sine_square + 1e-4).sqrt(),
+        skew=sine_square / (sine_square + _PARALLEL**2) * (1 + _PARALLEL**2),
+        reach=(reach, near_reach),
+        span=span,
+        signed=(cosine * both, cosine * twist, both * twist),
+    )
+
+
+def centred(lines: LineSet) -> Frame:
+    """Lines about the middle of their set, in float64, so that coordinates of a national grid do no harm."""
+    weight = torch.ones_like(lines.direction[..., :1], dtype=torch.float64)
+    if lines.mask is not None:
+        weight = lines.mask[..., None].to(torch.float64)  # (s, n, 1)
+    direction = lines.direction.to(torch.float64)
+    if lines.endpoints is not None:
+        midpoint = lines.endpoints.to(torch.float64).mean(-2)
+        anchor = midpoint - (midpoint * weight).sum(-2, keepdim=True) / weight.sum(-2, keepdim=True).clamp_min(1)
+    else:
+        anchor = _feet_from_centre(direction, lines.moment.to(torch.float64), weight)
+    anchor = anchor * weight
+    moment = torch.linalg.cross(anchor, direction)
+    return Frame(direction, anchor, moment, (direction * anchor).sum(-1), anchor.square().sum(-1))
+
+
+def joint_scale(
+    anchor: Float[Tensor, "s n 3"],
+    nearest: Int[Tensor, "s n k"],
+    mask: Bool[Tensor, "s n"] | None,
+) -> Float[Tensor, " s"]:
+    """The length that is one for both maps of a pair: how far the eighth nearest line is.
+
+    The median over the lines of each map, the geometric mean over the two maps. It follows how densely lines stand,
+    not how large a map is, so that a neighbourhood looks the same in a room and in a city.
+    """
+    rank = min(_SCALE_NEIGHBOUR, nearest.shape[-1] - 1)
+    index = nearest[..., rank, None].expand(-1, -1, 3)
+    distance = (anchor - anchor.gather(1, index)).square().sum(-1).sqrt()  # (s, n)
+    real = torch.ones_like(distance, dtype=torch.bool) if mask is None else mask
+    ordered = distance.masked_fill(~real, torch.inf).sort(-1).values
+    middle = (real.sum(-1, keepdim=True) - 1).clamp_min(0) // 2  # (s, 1)
+    median = ordered.gather(-1, middle)[:, 0]  # (s,)
+    known = median.isfinite() & (median > 0)
+    logarithm = torch.where(known, median, 1.0).log().unflatten(0, (2, -1))  # (2, b)
+    weight = known.unflatten(0, (2, -1)).to(logarithm.dtype)
+    return ((logarithm * weight).sum(0) / weight.sum(0).clamp_min(1)).exp().repeat(2)
+
+
+# Inside
+
+
+def _feet_from_centre(
+    direction: Float[Tensor, "s n 3"], moment: Float[Tensor, "s n 3"], weight: Float[Tensor, "s n 1"]
+) -> Float[Tensor, "s n 3"]:
+    """Feet of the perpendiculars from the least-squares centre, relative to it."""
+    eye = torch.eye(3, dtype=direction.dtype, device=direction.device)
+    outer = (direction * weight).mT @ direction  # (s, 3, 3)
+    normal = weight.sum(-2)[..., None].clamp_min(1) * eye - outer
+    # A whisper of a ridge leaves parallel lines a centre; solving again from the new origin takes its effect away.
+    trace = normal.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
+    inverse = _inverse(normal + 1e-9 * trace * eye)
+    for _ in range(3):
+        foot = torch.linalg.cross(direction, moment)
+        centre = inverse @ (foot * weight).sum(-2)[..., None]  # (s, 3, 1)
+        moment = moment - torch.linalg.cross(centre.mT.expand_as(direction), direction)
+    return torch.linalg.cross(direction, moment)
+
+
+def _inverse(matrix: Float[Tensor, "s 3 3"]) -> Float[Tensor, "s 3 3"]:
+    """Of 3x3 matrices by cross products: no solver, hence no wait for the device and no trouble in ONNX."""
+    a, b, c = matrix.unbind(-2)
+    cofactors = torch.stack([torch.linalg.cross(b, c), torch.linalg.cross(c, a), torch.linalg.cross(a, b)], -1)
+    return cofactors / (a * cofactors[..., 0]).sum(-1)[..., None, None]
+
+
+def _dot(own: Tensor, near: Tensor) -> Tensor:
+    """Inner products ``(s, n, k)`` of ``(s, n, 3)`` with ``(s, k, 3)`` or with gathered ``(s, n, k, 3)``."""
+    return own @ near.mT if near.ndim == own.ndim else (own[..., None, :] * near).sum(-1)
+
+
+def _column(near: Tensor, like: Tensor) -> Tensor:
+    return near if near.ndim == like.ndim else near[:, None, :]
+
+
+def _gather(value: Tensor, index: Tensor) -> Tensor:
+    """``(s, n, ...)`` and neighbours ``(s, r, k)`` to ``(s, r, k, ...)``."""
+    return value[torch.arange(value.shape[0], device=value.device)[:, None, None], index]
+
+
+def _bumps(x: Tensor, centres: Tensor) -> Tensor:
+    """Smooth bumps of ``x``, ``(1 - t² / 4)²`` within ``|t| < 2`` spacings of evenly spaced centres.
+
+    Polynomials, because a processor makes ten of them in the time of one exponential.
+    """
+    spread = 2 * (centres[1] - centres[0])
+    t = (x / spread)[..., None] - centres / spread
+    return t.square_().neg_().add_(1).clamp_min_(0).square_()

@@ -1,0 +1,299 @@
+"""Networks that match the lines of two maps, behind one interface: ``matcher(source, target) -> MatchOutput``.
+
+:class:`InvariantConfig` makes the default, which sees only what no motion and no change of sign alters;
+:class:`PlueckerConfig` makes PlückerNet as published, which sees raw coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid, normalize, pad
+
+from plueckernet.errors import InputError, ShapeError
+from plueckernet.geometry import LineSet
+from plueckernet.models.attention import AttentionConfig, MessageLayer, other_half
+from plueckernet.models.invariant_encoder import InvariantEncoder, InvariantEncoderConfig
+from plueckernet.models.mlp import MLP, Style
+from plueckernet.models.pluecker_encoder import PlueckerEncoder, PlueckerEncoderConfig
+from plueckernet.models.transport import SinkhornConfig, masked_log_softmax, sinkhorn, unit_distance
+
+Assignment = Literal["transport", "dual-softmax"]
+"""How features become probabilities: the paper's optimal transport, or LightGlue's product of two softmaxes."""
+
+
+@dataclass(frozen=True)
+class PlueckerConfig:
+    """PlückerNet as published; the defaults are the paper's, the switches its ablations."""
+
+    layers: int = 12  # self attention when odd, cross attention when even, counted from one
+    heads: int = 4
+    neighbours: int = 10
+    hemisphere: bool = False  # re-write each line with its first component positive (Sec. 3.1)
+    style: Style = "group-gelu"  # "batch-relu": ablation
+    subspace_coding: bool = True
+    cross_attention: bool = True  # False: all layers are self attention
+    matchability_prior: bool = True  # False: all lines are equally likely to have a match
+    sinkhorn: SinkhornConfig = field(default_factory=SinkhornConfig)
+
+
+@dataclass(frozen=True)
+class InvariantConfig:
+    """The invariant matcher."""
+
+    layers: int = 12  # as above
+    heads: int = 4
+    filters: int = 8  # edge filters beside the attention
+    edge_channels: int = 32
+    neighbours: int = 256  # edges a line has in sets of more than `dense_limit` lines
+    dense_limit: int = 1024
+    scale: Literal["joint", "metric"] = "joint"
+    cross_attention: bool = True
+    matchability_prior: bool = True
+    assignment: Assignment = "dual-softmax"
+    sinkhorn: SinkhornConfig = field(default_factory=SinkhornConfig)  # if the assignment is transport
+
+
+MatcherConfig = PlueckerConfig | InvariantConfig
+_NETWORKS: dict[str, type[PlueckerConfig] | type[InvariantConfig]] = {
+    "pluecker": PlueckerConfig,
+    "invariant": InvariantConfig,
+}
+
+
+class MatchOutput(NamedTuple):
+    """What a matcher says about ``b`` pairs of maps; padding has log-probability -inf and matchability 0.
+
+    Under transport all probabilities of a pair of maps sum to one, as do the matchabilities of a map; under the dual
+    softmax each is the probability that this pair is a match, that this line has one.
+    """
+
+    log_probability: Float[Tensor, "b m n"]
+    source_matchability: Float[Tensor, "b m"]
+    target_matchability: Float[Tensor, "b n"]
+
+
+class Matcher(nn.Module):
+    """A trunk that gives every line a feature, and a head that compares them."""
+
+    def __init__(self, config: MatcherConfig) -> None:
+        super().__init__()
+        self.config = config
+        if isinstance(config, PlueckerConfig):
+            self.trunk: nn.Module = PlueckerTrunk(config)
+            self.head = MatchHead("transport", config.sinkhorn, config.style, config.matchability_prior)
+        else:
+            self.trunk = InvariantTrunk(config)
+            self.head = MatchHead(config.assignment, config.sinkhorn, "layer-gelu", config.matchability_prior)
+
+    def forward(self, source: LineSet, target: LineSet) -> MatchOutput:
+        """Match ``b`` sources of ``m`` lines with ``b`` targets of ``n``; see :func:`stack_lines` for batches."""
+        lines = pair_up(source, target)  # 2 b sets of max(m, n, 1) lines
+        features = self.trunk(lines)  # (2 b, max, 128)
+        x, y = features.chunk(2)
+        m, n = len(source), len(target)
+        return self.head(x[:, :m], y[:, :n], source.mask, target.mask)
+
+
+class PlueckerTrunk(nn.Module):
+    """Subspace coding and alternating self and cross attention (Sec. 3.2)."""
+
+    def __init__(self, config: PlueckerConfig) -> None:
+        super().__init__()
+        self.cross_attention = config.cross_attention
+        self.encoder = PlueckerEncoder(
+            PlueckerEncoderConfig(config.neighbours, config.subspace_coding, config.hemisphere, config.style)
+        )
+        attention = AttentionConfig(PlueckerEncoder.channels, config.heads, style=config.style)
+        self.layers = nn.ModuleList(MessageLayer(attention) for _ in range(config.layers))
+
+    def forward(self, lines: LineSet) -> Float[Tensor, "s n c"]:
+        """Features of ``s = 2 b`` sets, the sources first."""
+        x, mask = self.encoder(lines), lines.mask
+        if mask is not None:
+            x = x * mask[..., None].to(x.dtype)
+        across = None if mask is None else other_half(mask)
+        for t, layer in enumerate(self.layers, start=1):
+            own = t % 2 or not self.cross_attention
+            x = layer(x, x, mask, mask) if own else layer(x, other_half(x), mask, across)  # (s, n, c)
+        return x
+
+
+class InvariantTrunk(nn.Module):
+    """Pairwise invariants into the self attention; cross attention sees no geometry."""
+
+    channels = 128
+
+    def __init__(self, config: InvariantConfig) -> None:
+        super().__init__()
+        self.cross_attention = config.cross_attention
+        self.encoder = InvariantEncoder(
+            InvariantEncoderConfig(
+                channels=self.channels,
+                heads=config.heads,
+                layers=(config.layers + 1) // 2 if config.cross_attention else config.layers,
+                filters=config.filters,
+                edge_channels=config.edge_channels,
+                neighbours=config.neighbours,
+                dense_limit=config.dense_limit,
+                scale=config.scale,
+            )
+        )
+        own = AttentionConfig(self.channels, config.heads, config.filters, "layer-gelu")
+        across = AttentionConfig(self.channels, config.heads, 0, "layer-gelu")
+        self.layers = nn.ModuleList(
+            MessageLayer(own if t % 2 or not config.cross_attention else across) for t in range(1, config.layers + 1)
+        )
+
+    def forward(self, lines: LineSet) -> Float[Tensor, "s n c"]:
+        """Features of ``s = 2 b`` sets, the sources first."""
+        x, edges = self.encoder(lines)  # (s, n, c)
+        mask = lines.mask
+        across = None if mask is None else other_half(mask)
+        remaining = iter(edges)
+        for t, layer in enumerate(self.layers, start=1):
+            if t % 2 or not self.cross_attention:
+                x = layer(x, x, mask, mask, next(remaining))  # (s, n, c)
+            else:
+                x = layer(x, other_half(x), mask, across)
+        return x
+
+
+class MatchHead(nn.Module):
+    """Features to match probabilities (Sec. 3.3), in float32 whatever the trunk was run in."""
+
+    def __init__(
+        self, assignment: Assignment, sinkhorn: SinkhornConfig, style: Style, prior: bool, channels: int = 128
+    ) -> None:
+        super().__init__()
+        self.assignment = assignment
+        self.sinkhorn = sinkhorn
+        self.project = nn.Linear(channels, channels)
+        sizes = (3 * channels, 2 * channels, 2 * channels, channels, 1)
+        self.matchability = MLP(sizes, style) if prior else None
+
+    def forward(
+        self,
+        x: Float[Tensor, "b m c"],
+        y: Float[Tensor, "b n c"],
+        x_mask: Bool[Tensor, "b m"] | None,
+        y_mask: Bool[Tensor, "b n"] | None,
+    ) -> MatchOutput:
+        """Compare ``m`` with ``n`` lines."""
+        dtype = self.project.weight.dtype
+        x, y = x.to(dtype), y.to(dtype)
+        with torch.autocast(x.device.type, enabled=False):
+            r, s = self._logits(x, y, x_mask, y_mask), self._logits(y, x, y_mask, x_mask)
+            x, y = self.project(x), self.project(y)
+            if self.assignment == "transport":
+                # Eq. (5): a distribution over the lines of each map.
+                log_r, log_s = masked_log_softmax(r, x_mask), masked_log_softmax(s, y_mask)
+                cost = unit_distance(normalize(x, dim=-1), normalize(y, dim=-1))  # (b, m, n), in [0, 2]
+                log_w = sinkhorn(cost, log_r, log_s, self.sinkhorn, cost_range=2.0)
+                return MatchOutput(log_w, log_r.exp(), log_s.exp())
+            return _dual_softmax(x, y, (r, s), (x_mask, y_mask))
+
+    def _logits(self, x: Tensor, y: Tensor, mask: Tensor | None, other: Tensor | None) -> Tensor:
+        """The network of Eq. (5): a line and the pooled lines of the other map to one number."""
+        if self.matchability is None:
+            return x.new_zeros(x.shape[:-1])
+        pooled = torch.cat([_average(y, other), _maximum(y, other)], -1)  # (b, 2 c)
+        joined = torch.cat([x, pooled[:, None].expand(-1, x.shape[1], -1)], -1)  # (b, m, 3 c)
+        return self.matchability(joined, mask)[..., 0]
+
+
+def build_matcher(config: MatcherConfig | Mapping[str, Any]) -> Matcher:
+    """A matcher from a config, or from what :func:`config_to_dict` made of one."""
+    return Matcher(config_from_dict(config) if isinstance(config, Mapping) else config)
+
+
+def config_to_dict(config: MatcherConfig) -> dict[str, Any]:
+    """A config as plain data, with the name of its network."""
+    name = next(name for name, kind in _NETWORKS.items() if isinstance(config, kind))
+    return {"network": name, **asdict(config)}
+
+
+def config_from_dict(data: Mapping[str, Any]) -> MatcherConfig:
+    """The inverse of :func:`config_to_dict`; an unknown network or setting raises :class:`InputError`."""
+    settings = dict(data)
+    name = settings.pop("network", None)
+    if name not in _NETWORKS:
+        raise InputError(f"unknown network {name!r}; there are {', '.join(_NETWORKS)}")
+    _only_fields(settings, _NETWORKS[name])
+    if isinstance(settings.get("sinkhorn"), Mapping):
+        _only_fields(settings["sinkhorn"], SinkhornConfig)
+        settings["sinkhorn"] = SinkhornConfig(**settings["sinkhorn"])
+    return _NETWORKS[name](**settings)
+
+
+def pair_up(source: LineSet, target: LineSet) -> LineSet:
+    """One batch of sources, then targets, padded to one length of at least one line.
+
+    Endpoints stay only if both have them: what only one side knows cannot help to compare.
+    """
+    if source.direction.ndim != 3 or target.direction.shape[:1] != source.direction.shape[:1]:
+        expected = ("b", "n", 3) if source.direction.ndim != 3 else (source.direction.shape[0], "n", 3)
+        wrong = source if source.direction.ndim != 3 else target
+        raise ShapeError("direction of a batch of line sets", expected, wrong.direction.shape)
+    segments = source.endpoints is not None and target.endpoints is not None
+    length = max(len(source), len(target), 1)
+    full = len(source) == len(target) == length and source.mask is None and target.mask is None
+    names = ["direction", "moment"] + ["endpoints"] * segments + ["mask"] * (not full)
+
+    def padded(lines: LineSet, name: str) -> Tensor:
+        value = getattr(lines, name)
+        if value is None:
+            value = torch.ones_like(lines.direction[..., 0], dtype=torch.bool)
+        return pad(value, (0, 0) * (value.ndim - 2) + (0, length - value.shape[1]))
+
+    return LineSet(**{name: torch.cat([padded(source, name), padded(target, name)]) for name in names})
+
+
+# Inside
+
+
+def _dual_softmax(
+    x: Tensor, y: Tensor, logits: tuple[Tensor, Tensor], masks: tuple[Tensor | None, Tensor | None]
+) -> MatchOutput:
+    """``log P_ij = log softmax_j S_ij + log softmax_i S_ij + log σ_i + log σ_j``, S the scaled inner products."""
+    score = (x @ y.mT) * x.shape[-1] ** -0.5  # (b, m, n)
+    pairs, (x_mask, y_mask) = None, masks
+    if x_mask is not None or y_mask is not None:
+        rows = torch.ones_like(score[..., 0], dtype=torch.bool) if x_mask is None else x_mask
+        columns = torch.ones_like(score[..., 0, :], dtype=torch.bool) if y_mask is None else y_mask
+        pairs = rows[..., :, None] & columns[..., None, :]
+    by_row = logsigmoid(logits[0])[..., :, None]
+    by_column = logsigmoid(logits[1])[..., None, :]
+    log_p = masked_log_softmax(score, pairs) + by_row  # (b, m, n)
+    log_p = log_p + masked_log_softmax(score, pairs, dim=-2) + by_column
+    r, s = (
+        p.sigmoid() if mask is None else p.sigmoid() * mask.to(p.dtype) for p, mask in zip(logits, masks, strict=True)
+    )
+    return MatchOutput(log_p, r, s)
+
+
+def _average(x: Tensor, mask: Tensor | None) -> Tensor:
+    if mask is None:
+        return x.sum(-2) / max(x.shape[-2], 1)  # of no lines: zero
+    weight = mask[..., None].to(x.dtype)
+    return (x * weight).sum(-2) / weight.sum(-2).clamp_min(1)
+
+
+def _maximum(x: Tensor, mask: Tensor | None) -> Tensor:
+    if not x.shape[-2]:
+        return x.new_zeros(x.shape[0], x.shape[-1])
+    if mask is None:
+        return x.amax(-2)
+    top = x.masked_fill(~mask[..., None], -torch.inf).amax(-2)
+    return torch.where(mask.any(-1, keepdim=True), top, 0.0)
+
+
+def _only_fields(settings: Mapping[str, Any], kind: type) -> None:
+    unknown = set(settings) - {f.name for f in fields(kind)}
+    if unknown:
+        raise InputError(f"unknown settings of {kind.__name__}: {', '.join(sorted(unknown))}")

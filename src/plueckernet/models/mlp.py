@@ -1,0 +1,121 @@
+"""The MLP block that the networks are made of (paper Sec. 3.2, "Basic block"), proof against padding.
+
+Sets of lines are padded to one length to be batched. A norm whose statistics run over lines must not see the
+padding, or batching would change the answer; here every such norm takes the mask of real lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import gcd
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+Style = Literal["group-gelu", "batch-relu", "layer-gelu"]
+"""Norm and activation of the hidden layers: the paper's, its ablation, and the invariant matcher's."""
+
+_GROUPS = 8  # the paper does not say; a layer with fewer channels has one group a channel
+_EPSILON = 1e-5
+
+
+class GroupNorm(nn.Module):
+    """Group norm over the real lines of each set: one mean and variance a group of channels."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.groups = gcd(_GROUPS, channels)
+        self.weight = nn.Parameter(torch.ones(channels))
+        self.bias = nn.Parameter(torch.zeros(channels))
+
+    def forward(
+        self, x: Float[Tensor, "*batch n c"], mask: Bool[Tensor, "*batch n"] | None
+    ) -> Float[Tensor, "*batch n c"]:
+        """Normalise; statistics in float32 at least."""
+        grouped = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+        grouped = grouped.unflatten(-1, (self.groups, -1))  # (*batch, n, g, c/g)
+        mean, variance = _moments(grouped, mask)  # (*batch, 1, g, 1)
+        inverse = (variance + _EPSILON).rsqrt().expand(*grouped.shape[:-3], 1, *grouped.shape[-2:])
+        scale = inverse.flatten(-2) * self.weight  # (*batch, 1, c)
+        shift = self.bias - mean.expand_as(inverse).flatten(-2) * scale
+        return torch.addcmul(shift, x, scale)
+
+
+class BatchNorm(nn.Module):
+    """Batch norm over the real lines of all sets, with running statistics for inference (ablation)."""
+
+    running_mean: Tensor
+    running_variance: Tensor
+
+    def __init__(self, channels: int, momentum: float = 0.1) -> None:
+        super().__init__()
+        self.momentum = momentum
+        self.weight = nn.Parameter(torch.ones(channels))
+        self.bias = nn.Parameter(torch.zeros(channels))
+        self.register_buffer("running_mean", torch.zeros(channels))
+        self.register_buffer("running_variance", torch.ones(channels))
+
+    def forward(
+        self, x: Float[Tensor, "*batch n c"], mask: Bool[Tensor, "*batch n"] | None
+    ) -> Float[Tensor, "*batch n c"]:
+        """Normalise, in training by this batch."""
+        mean, variance = self.running_mean, self.running_variance
+        if self.training:
+            lines = x.float().flatten(0, -2)[None, :, :, None]  # (1, batch * n, c, 1)
+            rows = None if mask is None else mask.flatten()[None]
+            mean, variance = (moment.flatten() for moment in _moments(lines, rows))  # (c,)
+            with torch.no_grad():
+                self.running_mean.lerp_(mean, self.momentum)
+                self.running_variance.lerp_(variance, self.momentum)
+        scale = (variance + _EPSILON).rsqrt() * self.weight
+        return torch.addcmul(self.bias - mean * scale, x, scale)
+
+
+class LayerNorm(nn.LayerNorm):
+    """Layer norm: each line by itself, so it takes the mask only to look like the others."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:  # noqa: ARG002
+        """Normalise each line."""
+        return super().forward(x)
+
+
+class MLP(nn.Module):
+    """``MLP(sizes)`` of the paper: linear layers, with norm and activation after all but the last.
+
+    The first of ``sizes`` is the input, as in the paper's MLP(384, 256, 256, 128, 1) of three times 128 channels.
+    """
+
+    def __init__(self, sizes: Sequence[int], style: Style = "group-gelu") -> None:
+        super().__init__()
+        self.linear = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
+        norm = {"group-gelu": GroupNorm, "batch-relu": BatchNorm, "layer-gelu": LayerNorm}[style]
+        self.norm = nn.ModuleList(norm(size) for size in sizes[1:-1])
+        self.activation: nn.Module = nn.ReLU() if style == "batch-relu" else nn.GELU()
+
+    def forward(
+        self, x: Float[Tensor, "*batch n c"], mask: Bool[Tensor, "*batch n"] | None = None
+    ) -> Float[Tensor, "*batch n out"]:
+        """Apply to each line; padding takes no part in the norms."""
+        for linear, norm in zip(self.linear, self.norm, strict=False):
+            x = self.activation(norm(linear(x), mask))  # (*batch, n, size)
+        return self.linear[-1](x)
+
+
+def _moments(
+    x: Float[Tensor, "*batch n g c"], mask: Bool[Tensor, "*batch n"] | None
+) -> tuple[Float[Tensor, "*batch 1 g 1"], Float[Tensor, "*batch 1 g 1"]]:
+    """Mean and variance over real lines and the channels of a group; of no lines at all, zero."""
+    if mask is None:
+        variance, mean = torch.var_mean(x, dim=(-3, -1), correction=0, keepdim=True)
+        return mean, variance
+    weight = mask[..., None, None].to(x.dtype)  # (*batch, n, 1, 1)
+    count = (weight.sum(-3, keepdim=True) * x.shape[-1]).clamp_min(1)
+    mean = (x * weight).sum((-3, -1), keepdim=True) / count
+    variance = ((x - mean).square() * weight).sum((-3, -1), keepdim=True) / count
+    return mean, variance

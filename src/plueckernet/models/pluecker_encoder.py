@@ -1,0 +1,82 @@
+"""The paper's subspace coding (Sec. 3.2): directions and moments through networks of their own, then together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from plueckernet.geometry import LineSet
+from plueckernet.models.mlp import MLP, Style
+from plueckernet.models.neighbours import nearest_neighbours
+
+
+@dataclass(frozen=True)
+class PlueckerEncoderConfig:
+    """Settings of :class:`PlueckerEncoder`; the defaults are the paper's."""
+
+    neighbours: int = 10  # k of Eq. (2), the line itself among them
+    subspace_coding: bool = True  # False: one MLP on all six numbers (ablation)
+    hemisphere: bool = False  # re-write each line with its first component positive (Sec. 3.1)
+    style: Style = "group-gelu"
+
+
+class PlueckerEncoder(nn.Module):
+    """Plücker lines ``(v, m)`` to 128 channels."""
+
+    channels = 128
+
+    def __init__(self, config: PlueckerEncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        style = config.style
+        if config.subspace_coding:
+            self.direction = Subspace(config.neighbours, style, angular=True)
+            self.moment = Subspace(config.neighbours, style, angular=False)
+        else:
+            self.plain = MLP((6, 16, 32, 64, 128), style)
+        self.joint = MLP((128, 128, 128), style)
+
+    def forward(self, lines: LineSet) -> Float[Tensor, "s n 128"]:
+        """Encode ``s`` sets of ``n`` lines as they stand: the frame and the origin matter."""
+        if self.config.hemisphere:
+            lines = lines.on_hemisphere()
+        dtype = next(self.parameters()).dtype
+        v, m, mask = lines.direction.to(dtype), lines.moment.to(dtype), lines.mask
+        if self.config.subspace_coding:
+            x = torch.cat([self.direction(v, mask), self.moment(m, mask)], -1)  # (s, n, 64 + 64)
+        else:
+            x = self.plain(torch.cat([v, m], -1), mask)  # (s, n, 128)
+        return self.joint(x, mask)
+
+
+class Subspace(nn.Module):
+    """Eq. (2) and the MLP(8, 16, 32, 64) that lifts it, for directions or for moments."""
+
+    def __init__(self, neighbours: int, style: Style, *, angular: bool) -> None:
+        super().__init__()
+        self.neighbours = neighbours
+        self.angular = angular
+        self.theta = nn.Linear(3, 8, bias=False)
+        self.phi = nn.Linear(3, 8)
+        self.lift = MLP((8, 16, 32, 64), style)
+
+    def forward(self, o: Float[Tensor, "s n 3"], mask: Bool[Tensor, "s n"] | None) -> Float[Tensor, "s n 64"]:
+        """Line features from directions or moments ``o``."""
+        # Eq. (2): avg_k(θ (o_k - o_i) + φ o_i). Both maps are linear, so averaging the neighbours first is
+        # the same and saves k - 1 of k products.
+        edge = self.mean_of_neighbours(o, mask) - o  # (s, n, 3)
+        return self.lift(self.theta(edge) + self.phi(o), mask)
+
+    def mean_of_neighbours(self, o: Float[Tensor, "s n 3"], mask: Bool[Tensor, "s n"] | None) -> Float[Tensor, "s n 3"]:
+        """Average of the k nearest (of all, where there are fewer), by angle or by L2 distance."""
+        nearest = nearest_neighbours(normalize(o, dim=-1) if self.angular else o, self.neighbours, mask)
+        sets = torch.arange(o.shape[0], device=o.device)[:, None, None]
+        values = o[sets, nearest]  # (s, n, k, 3)
+        if mask is None:
+            return values.mean(-2)
+        real = mask[sets, nearest][..., None].to(o.dtype)  # (s, n, k, 1)
+        return (values * real).sum(-2) / real.sum(-2).clamp_min(1)

@@ -1,0 +1,181 @@
+"""Optimal transport between two sets of lines (paper Sec. 3.3, Eq. (6)-(8), Algorithm 1), and its best matches.
+
+Given costs ``H`` (m, n) and matchabilities ``r`` (m), ``s`` (n), each summing to one, the weights ``W`` solve
+
+    min <H, W> - λ E(W)   over   W >= 0,  W 1 = r,  Wᵀ 1 = s        Eq. (6)-(7)
+    E(W) = -Σ W_ij (log W_ij - 1)                                   Eq. (8)
+
+and are ``W_ij = exp(f_i + g_j - H_ij / λ)`` with potentials ``f = log a``, ``g = log b`` of Algorithm 1. Everything
+here stays in logarithms: nothing underflows, and padding is a matchability of zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from plueckernet.errors import InputError
+
+_ZERO = -1e9  # stands for log 0 inside the iterations; -inf would breed NaN in gradients
+_KERNEL_RANGE = 40.0  # H / λ up to which exp(-H / λ) keeps float32's full precision
+_BLOCK = 1 << 22  # elements handled at once where no gradient is asked for
+
+
+@dataclass(frozen=True)
+class SinkhornConfig:
+    """Settings of :func:`sinkhorn`; the defaults are the paper's."""
+
+    regularisation: float = 0.1  # λ, in units of the cost
+    iterations: int = 30
+
+
+class TopMatches(NamedTuple):
+    """The best pairs of each set, best first; where there are fewer than asked for, log-probability -inf."""
+
+    source: Int[Tensor, "b k"]
+    target: Int[Tensor, "b k"]
+    log_probability: Float[Tensor, "b k"]
+
+
+def sinkhorn(
+    cost: Float[Tensor, "b m n"],
+    log_r: Float[Tensor, "b m"],
+    log_s: Float[Tensor, "b n"],
+    config: SinkhornConfig | None = None,
+    *,
+    cost_range: float = torch.inf,
+) -> Float[Tensor, "b m n"]:
+    """``log W`` of Algorithm 1; -inf where a matchability is zero (``log_r = -inf``).
+
+    Args:
+        cost: ``H``.
+        log_r: Logarithms of the source matchabilities.
+        log_s: Logarithms of the target matchabilities.
+        config: λ and the number of iterations.
+        cost_range: What the caller knows about ``max H - min H``. If it is at most 40 λ, as for distances of unit
+            vectors and λ = 0.1, an iteration costs two matrix-vector products instead of two log-sum-exps, to
+            the same precision.
+    """
+    config = config or SinkhornConfig()
+    if config.regularisation <= 0:
+        raise InputError(f"regularisation must be positive, got {config.regularisation}")
+    score = cost / -config.regularisation
+    r, s = log_r.clamp_min(_ZERO), log_s.clamp_min(_ZERO)
+    linear = cost_range <= _KERNEL_RANGE * config.regularisation
+    solve = _kernel_potentials if linear else _log_potentials
+    f, g = solve(score, r, s, config.iterations)
+    if not _differentiated(score, f, g):
+        score.add_(f[..., :, None]).add_(g[..., None, :])  # in place: (m, n) may be all the memory there is
+        score.masked_fill_(log_r.isneginf()[..., :, None], -torch.inf)
+        return score.masked_fill_(log_s.isneginf()[..., None, :], -torch.inf)
+    absent = log_r.isneginf()[..., :, None] | log_s.isneginf()[..., None, :]
+    return (score + f[..., :, None] + g[..., None, :]).masked_fill(absent, -torch.inf)
+
+
+def unit_distance(x: Float[Tensor, "b m c"], y: Float[Tensor, "b n c"]) -> Float[Tensor, "b m n"]:
+    """``H_ij = |x_i - y_j|`` for unit vectors; a floor under the root keeps the gradient of equal ones finite."""
+    product = x @ y.mT  # (b, m, n)
+    if _differentiated(product):
+        return (2 - 2 * product).clamp_min(1e-6).sqrt()
+    return product.mul_(-2).add_(2).clamp_min_(1e-6).sqrt_()
+
+
+def top_matches(log_probability: Float[Tensor, "b m n"], count: int, *, mutual: bool = False) -> TopMatches:
+    """The ``count`` most probable pairs, without sorting the matrix.
+
+    With ``mutual`` only pairs that are the best of both their row and their column are taken.
+    """
+    m, n = log_probability.shape[-2:]
+    count = min(count, min(m, n) if mutual else m * n)
+    if count == 0:
+        none = log_probability.new_zeros(log_probability.shape[0], 0)
+        return TopMatches(none.long(), none.long(), none)
+    if mutual:
+        return _top_mutual(log_probability, count)
+    step = max(1, _BLOCK // n)
+    starts = range(0, m, step)
+    best = [_top_of(log_probability[:, i : i + step], i * n, count) for i in starts]
+    value = torch.cat([v for v, _ in best], -1)  # (b, candidates)
+    index = torch.cat([i for _, i in best], -1)
+    value, order = value.topk(count, -1)  # (b, k)
+    index = index.gather(-1, order)
+    return TopMatches(index // n, index % n, value)
+
+
+def masked_log_softmax(
+    logits: Float[Tensor, "*batch n"], mask: Bool[Tensor, "*batch n"] | None, dim: int = -1
+) -> Float[Tensor, "*batch n"]:
+    """Log-softmax over the real entries, -inf elsewhere; no NaN where nothing is real."""
+    if mask is None:
+        return logits.log_softmax(dim)
+    return logits.masked_fill(~mask, _ZERO).log_softmax(dim).masked_fill(~mask, -torch.inf)
+
+
+# Inside
+
+
+def _kernel_potentials(score: Tensor, log_r: Tensor, log_s: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
+    """Algorithm 1 with ``Υ = exp(-H / λ)`` made once; its division by ``ΣΥ`` only moves a constant from g to f.
+
+    A gradient needs no more memory than ``Υ``, however many iterations.
+    """
+    top = score.detach().amax((-2, -1), keepdim=True) if score.numel() else 0.0
+    kernel = (score - top).exp_()  # (b, m, n), in [exp(-40), 1]
+    f, g = torch.zeros_like(log_r), torch.zeros_like(log_s)
+    for _ in range(iterations):
+        f = log_r - _log_product(kernel, g)  # a = r ⊘ (Υ b)
+        g = log_s - _log_product(kernel.mT, f)  # b = s ⊘ (Υᵀ a)
+    return f - (top if isinstance(top, float) else top[..., 0]), g
+
+
+def _log_product(kernel: Tensor, potential: Tensor) -> Tensor:
+    """``log(Υ exp(potential))``; the largest potential is taken out first and put back after."""
+    if not potential.shape[-1]:
+        return potential.new_zeros(kernel.shape[:-1])
+    top = potential.detach().amax(-1, keepdim=True)  # (b, 1)
+    return (kernel @ (potential - top).exp()[..., None])[..., 0].log() + top
+
+
+def _log_potentials(score: Tensor, log_r: Tensor, log_s: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
+    """Algorithm 1 by log-sum-exp, for any λ; in blocks of rows where no gradient is asked for."""
+    f, g = torch.zeros_like(log_r), torch.zeros_like(log_s)
+    if 0 in score.shape:
+        return log_r, log_s
+    rows = score.shape[-2]
+    if not _differentiated(score, log_r, log_s) and not torch.compiler.is_compiling():
+        rows = max(1, _BLOCK // (score.shape[0] * score.shape[-1]))
+    blocks = list(zip(score.split(rows, -2), log_r.split(rows, -1), strict=True))
+    for _ in range(iterations):
+        potentials, columns = [], []
+        for block, r in blocks:
+            potentials.append(r - (block + g[..., None, :]).logsumexp(-1))  # a = r ⊘ (Υ b)
+            columns.append((block + potentials[-1][..., :, None]).logsumexp(-2))
+        f = torch.cat(potentials, -1)  # (b, m)
+        g = log_s - torch.stack(columns).logsumexp(0)  # b = s ⊘ (Υᵀ a)
+    return f, g
+
+
+def _top_of(block: Tensor, offset: int, count: int) -> tuple[Tensor, Tensor]:
+    """Values and places of the largest entries of some rows; ``offset`` is the place of their first entry."""
+    flat = block.flatten(-2)
+    value, index = flat.topk(min(count, flat.shape[-1]), -1)
+    return value, index + offset
+
+
+def _top_mutual(log_probability: Tensor, count: int) -> TopMatches:
+    value, target = log_probability.max(-1)  # (b, m)
+    back = log_probability.argmax(-2).gather(-1, target)  # (b, m)
+    rows = torch.arange(value.shape[-1], device=value.device)
+    value, source = value.masked_fill(back != rows, -torch.inf).topk(count, -1)  # (b, k)
+    return TopMatches(source, target.gather(-1, source), value)
+
+
+def _differentiated(*tensors: Tensor) -> bool:
+    """Whether autograd follows these; in-place and blockwise shortcuts are for when it does not."""
+    if torch.compiler.is_compiling():
+        return True
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
