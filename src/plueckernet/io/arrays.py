@@ -1,0 +1,113 @@
+"""NumPy files: `.npy` with segments, `.npz` with segments or infinite lines.
+
+Segments are an array `(n, 6)` or `(n, 2, 3)`. In an archive it is called `endpoints` (`segments`, `lines`, or anything
+if it is the only array of such a shape); infinite lines are the arrays `direction` and `moment`, `(n, 3)` each.
+Pickled objects are never loaded.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float64, Shaped
+
+from plueckernet.io.atomic import atomic_write_bytes
+from plueckernet.io.source import RawLines, Source
+
+NPY_MAGIC = b"\x93NUMPY"
+ZIP_MAGIC = b"PK\x03\x04"
+_SEGMENT_NAMES = ("endpoints", "segments", "lines")
+_DAMAGE = (ValueError, OSError, EOFError, KeyError, MemoryError, NotImplementedError, OverflowError, RuntimeError)
+
+
+def recognises_npy(source: Source) -> bool:
+    """Whether the file starts as NumPy's array format does."""
+    return source.head.startswith(NPY_MAGIC)
+
+
+def recognises_npz(source: Source) -> bool:
+    """Whether the file starts as a zip archive does."""
+    return source.head.startswith(ZIP_MAGIC)
+
+
+def read_npy(source: Source) -> RawLines:
+    """Read one array of segments."""
+    if not recognises_npy(source):
+        raise source.error("not a NumPy array: the first bytes are not those of .npy")
+    try:
+        # Mapped rather than read: a header that promises more than the file holds costs no memory.
+        values = np.load(source.path, mmap_mode="r", allow_pickle=False)
+    except (*_DAMAGE, SyntaxError, TypeError) as error:
+        raise source.error(f"damaged or unsupported .npy: {error}") from error
+    return _segments(values, "the array", source)
+
+
+def read_npz(source: Source) -> RawLines:
+    """Read an archive of named arrays."""
+    try:
+        with np.load(source.path, allow_pickle=False) as archive:
+            arrays = {name: np.asarray(archive[name]) for name in archive.files if not name.endswith("/")}
+    except (*_DAMAGE, SyntaxError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+        raise source.error(f"damaged or unsupported .npz: {error}") from error
+    raw = _infinite(arrays, source) or _named_segments(arrays, source)
+    ids = arrays.get("ids")
+    if ids is None:
+        return raw
+    count = len(raw.endpoints if raw.endpoints is not None else raw.pluecker)  # type: ignore[arg-type]
+    if ids.shape != (count,) or ids.dtype.kind not in "iu":
+        raise source.error(f"ids: expected {count} integers, found {ids.dtype} of shape {ids.shape}")
+    return RawLines(raw.endpoints, raw.pluecker, ids.astype(np.int64), raw.notes)
+
+
+def write_npy(path: Path, endpoints: Float64[np.ndarray, "n 2 3"]) -> None:
+    """Write the segments as an `(n, 2, 3)` array, which LIMAP reads too."""
+    with atomic_write_bytes(path) as handle:
+        np.save(handle, endpoints, allow_pickle=False)
+
+
+def write_npz(path: Path, arrays: dict[str, Shaped[np.ndarray, "*shape"]]) -> None:
+    """Write named arrays."""
+    with atomic_write_bytes(path) as handle:
+        np.savez(handle, allow_pickle=False, **arrays)
+
+
+def _infinite(arrays: dict[str, Shaped[np.ndarray, "*shape"]], source: Source) -> RawLines | None:
+    if "direction" not in arrays or "moment" not in arrays or "endpoints" in arrays:
+        return None
+    parts = [_floats(arrays[name], name, source) for name in ("moment", "direction")]
+    if any(part.shape != (len(parts[0]), 3) for part in parts):
+        shapes = " and ".join(str(part.shape) for part in parts)
+        raise source.error(f"moment and direction: expected shape (n, 3) each, found {shapes}")
+    return RawLines(pluecker=np.concatenate(parts, axis=1))
+
+
+def _named_segments(arrays: dict[str, Shaped[np.ndarray, "*shape"]], source: Source) -> RawLines:
+    for name in _SEGMENT_NAMES:
+        if name in arrays:
+            return _segments(arrays[name], name, source)
+    fitting = [name for name, values in arrays.items() if _is_segments(values)]
+    if len(fitting) == 1:
+        return _segments(arrays[fitting[0]], fitting[0], source)
+    found = ", ".join(f"{name} {values.shape}" for name, values in arrays.items()) or "nothing"
+    raise source.error(f"expected an array `endpoints`, or `direction` and `moment`; found {found}")
+
+
+def _is_segments(values: Shaped[np.ndarray, "*shape"]) -> bool:
+    return values.shape[1:] in ((6,), (2, 3))
+
+
+def _segments(values: Shaped[np.ndarray, "*shape"], name: str, source: Source) -> RawLines:
+    if not _is_segments(values):
+        raise source.error(f"{name}: expected shape (n, 6) or (n, 2, 3), found {values.shape}")
+    endpoints = _floats(values, name, source).reshape(-1, 2, 3)
+    notes = () if values.dtype.itemsize >= 8 else (f"stored as {values.dtype}",)
+    return RawLines(endpoints, notes=notes)
+
+
+def _floats(values: Shaped[np.ndarray, "*shape"], name: str, source: Source) -> Float64[np.ndarray, "*shape"]:
+    if values.dtype.kind not in "fiu":
+        raise source.error(f"{name}: expected numbers, found {values.dtype}")
+    return np.array(values, dtype=np.float64, order="C")

@@ -1,0 +1,149 @@
+"""CityJSON 1.0, 1.1 and 2.0: the edges of all surfaces, each once.
+
+Of every object and the parts it consists of, the highest level of detail is read unless one is chosen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from plueckernet.errors import FormatError
+from plueckernet.io.edges import ring_edges, unique_edges
+from plueckernet.io.source import RawLines, Source
+
+_SURFACES = {"MultiSurface", "CompositeSurface", "Solid", "MultiSolid", "CompositeSolid"}
+_MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError, OverflowError)
+_Json = dict[str, Any]
+
+
+def recognises(source: Source) -> bool:
+    """Whether the file is a JSON object; which one, only its end may tell."""
+    return not source.is_binary and source.head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
+
+
+def read(source: Source) -> RawLines:
+    """Read the edges of the city objects."""
+    city = _load(source)
+    try:
+        geometries, notes = _chosen(city, source)
+        vertices = _transformed(city)
+        parts = [_segments(geometry, vertices, city) for geometry in geometries]
+    except FormatError:
+        raise
+    except _MALFORMED as error:
+        raise source.error(f"malformed CityJSON: {type(error).__name__}: {error}") from error
+    corners = np.concatenate([np.empty((0, 3)), *parts])
+    return RawLines(unique_edges(corners, np.arange(len(corners)).reshape(-1, 2)), notes=notes)
+
+
+def _load(source: Source) -> _Json:
+    try:
+        city = json.loads(source.path.read_bytes().decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise source.error("not UTF-8, which JSON has to be", line) from None
+    except json.JSONDecodeError as error:
+        raise source.error(f"not JSON: {error.msg} (column {error.colno})", error.lineno) from None
+    except (RecursionError, ValueError) as error:
+        raise source.error(f"not JSON: {error}") from None
+    kind = city.get("type") if isinstance(city, dict) else type(city).__name__
+    if kind != "CityJSON":
+        raise source.error(f"expected JSON of type CityJSON, found {kind!a}")
+    return dict(city)
+
+
+def _chosen(city: _Json, source: Source) -> tuple[list[_Json], tuple[str, ...]]:
+    """The geometries of the level of detail to be read, and what to tell about the choice."""
+    families: dict[str, list[_Json]] = defaultdict(list)
+    objects = city["CityObjects"]
+    for name in objects:
+        families[_root(name, objects)] += objects[name].get("geometry", [])
+    levels = sorted({_level(g, city) for family in families.values() for g in family})
+    if not levels:
+        raise source.error("no city object has a geometry")
+    available = ", ".join(f"{level:g}" for level in levels)
+    if source.lod is None:
+        chosen = [g for f in families.values() for g in f if _level(g, city) == _highest(f, city)]
+        note = f"levels of detail: {available}; of each object the highest"
+        return chosen, (note,) if len(levels) > 1 else ()
+    wanted = float(source.lod)
+    chosen = [g for family in families.values() for g in family if _level(g, city) == wanted]
+    if not chosen:
+        raise source.error(f"no geometry of level of detail {source.lod}; there are: {available}")
+    without = sum(all(_level(g, city) != wanted for g in family) for family in families.values())
+    return chosen, (f"{without} of {len(families)} objects have no level {source.lod}",) if without else ()
+
+
+def _root(name: str, objects: _Json) -> str:
+    """The object that this one is finally a part of: a BuildingPart belongs to its Building."""
+    for _ in range(len(objects)):
+        parents = [parent for parent in objects[name].get("parents", []) if parent in objects]
+        if not parents:
+            break
+        name = parents[0]
+    return name
+
+
+def _level(geometry: _Json, city: _Json) -> float:
+    """The level of detail as a number; 1.0 writes a number, later versions a string, points may have none."""
+    return float(_template(geometry, city).get("lod", 0))
+
+
+def _highest(family: Sequence[_Json], city: _Json) -> float:
+    return max(_level(geometry, city) for geometry in family)
+
+
+def _template(geometry: _Json, city: _Json) -> _Json:
+    """The geometry itself, or the one that an instance repeats."""
+    if geometry["type"] != "GeometryInstance":
+        return geometry
+    template: _Json = city["geometry-templates"]["templates"][geometry["template"]]
+    return template
+
+
+def _transformed(city: _Json) -> Float64[np.ndarray, "v 3"]:
+    vertices = np.array(city["vertices"], dtype=np.float64).reshape(-1, 3)
+    if "transform" not in city:
+        return vertices
+    transform = city["transform"]
+    return vertices * np.array(transform["scale"], dtype=np.float64) + np.array(
+        transform["translate"], dtype=np.float64
+    )
+
+
+def _segments(geometry: _Json, vertices: Float64[np.ndarray, "v 3"], city: _Json) -> Float64[np.ndarray, "points 3"]:
+    """Start, end, start, end … of the edges of one geometry."""
+    if geometry["type"] == "GeometryInstance":
+        # A template has its own vertices, placed by a matrix about one vertex of the city.
+        local = np.array(city["geometry-templates"]["vertices-templates"], dtype=np.float64)
+        matrix = np.array(geometry["transformationMatrix"], dtype=np.float64).reshape(4, 4)
+        anchor = vertices[_in_range(geometry["boundaries"][:1], vertices)]
+        vertices = local @ matrix[:3, :3].T + matrix[:3, 3] + anchor
+        geometry = _template(geometry, city)
+    closed = geometry["type"] in _SURFACES
+    if not closed and geometry["type"] != "MultiLineString":  # points
+        return np.empty((0, 3))
+    edges = ring_edges(_rings(geometry["boundaries"]), closed=closed)
+    return vertices[_in_range([index for edge in edges for index in edge], vertices)]
+
+
+def _rings(boundaries: list[Any]) -> Iterator[list[int]]:
+    """The innermost lists, however deep the geometry's type nests them."""
+    if boundaries and not isinstance(boundaries[0], list):
+        yield boundaries
+        return
+    for part in boundaries:
+        yield from _rings(part)
+
+
+def _in_range(indices: list[int], vertices: Float64[np.ndarray, "v 3"]) -> list[int]:
+    for index in indices:
+        if type(index) is not int or not 0 <= index < len(vertices):
+            raise IndexError(f"vertex {index!a} of {len(vertices)} vertices")
+    return indices

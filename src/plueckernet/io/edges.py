@@ -1,0 +1,34 @@
+"""Segments from indexed vertices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+
+def ring_edges(rings: Iterable[Sequence[int]], *, closed: bool = True) -> list[tuple[int, int]]:
+    """Pairs of neighbours in each ring (or open chain) of vertex indices."""
+    edges: list[tuple[int, int]] = []
+    for ring in rings:
+        edges.extend(pairwise(ring))
+        if closed and len(ring) > 2:
+            edges.append((ring[-1], ring[0]))
+    return edges
+
+
+def unique_edges(vertices: Float64[np.ndarray, "v 3"], edges: Int64[np.ndarray, "e 2"]) -> Float64[np.ndarray, "n 2 3"]:
+    """The segments along edges of a mesh, each once, in the order and direction of their first appearance.
+
+    Vertices are the same when their coordinates are, since many programs repeat a vertex for every face that uses it;
+    an edge from a vertex to itself is no edge.
+    """
+    used, local = np.unique(edges, return_inverse=True)
+    points, merged = np.unique(vertices[used], axis=0, return_inverse=True)
+    pairs = merged[local.reshape(-1, 2)]
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    code = pairs.min(axis=1) * len(points) + pairs.max(axis=1)
+    _, first = np.unique(code, return_index=True)
+    return points[pairs[np.sort(first)]]

@@ -1,0 +1,137 @@
+"""`read_lines`: from a file of any known format to a clean `LineSet`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float64
+
+from plueckernet.errors import FormatError, InputError
+from plueckernet.geometry.lines import LineSet
+from plueckernet.io.registry import format_named, format_of_content
+from plueckernet.io.source import RawLines, Source
+
+_log = logging.getLogger("plueckernet")
+_SHORTEST = 1e-150  # below it the square of a length is no float64 any more
+_EXACT = 1e-12  # lines this close to unit direction and orthogonal moment are kept digit for digit
+
+NOT_FINITE = "not finite"
+ZERO_LENGTH = "zero length"
+
+
+@dataclass(frozen=True)
+class ReadReport:
+    """The lines of a file and how they were read.
+
+    Attributes:
+        path: The file.
+        format: Name of the format.
+        lines: The usable lines.
+        dropped: How many others were left out, by reason.
+        notes: What else is worth knowing about the reading.
+    """
+
+    path: Path
+    format: str
+    lines: LineSet
+    dropped: dict[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def read_lines(path: str | Path, *, format: str | None = None, lod: str | float | None = None) -> LineSet:
+    """Read a line map in float64.
+
+    Segments without length and lines with coordinates that are not finite are left out, with a warning on the logger
+    `plueckernet`; `ids` then has the places that the remaining lines have in the file. Everything else that is wrong
+    raises.
+
+    Args:
+        path: The file, or a folder of LIMAP tracks.
+        format: One of the names in `FORMATS`; by default the content decides, then the suffix.
+        lod: Level of detail of CityJSON, such as `"2.2"`; by default the highest that each object has.
+
+    Raises:
+        FormatError: The file cannot be read; the message has its name and, for text, the line.
+    """
+    report = read_lines_report(path, format=format, lod=lod)
+    for reason, count in report.dropped.items():
+        _log.warning("%s: left out %d lines: %s", path, count, reason)
+    return report.lines
+
+
+def read_lines_report(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    lod: str | float | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> ReadReport:
+    """Read a line map as `read_lines` does and tell what was found, left out and assumed."""
+    source = Source(Path(path), lod=_level_of_detail(lod), progress=progress)
+    try:
+        if source.path.is_file() and not source.path.stat().st_size:
+            raise source.error("the file is empty")
+        chosen = format_of_content(source) if format is None else format_named(format)
+        if lod is not None and chosen.name != "cityjson":
+            raise InputError(f"{path}: lod is for CityJSON; this is {chosen.name}")
+        raw = chosen.read(source)
+    except OSError as error:
+        raise FormatError(path, (error.strerror or str(error)).lower()) from error
+    lines, dropped = _cleaned(raw)
+    if len(lines) == 0:
+        found = ", ".join(f"{count} {reason}" for reason, count in dropped.items()) or "none at all"
+        raise source.error(f"no usable lines: {found}")
+    return ReadReport(source.path, chosen.name, lines, dropped, raw.notes)
+
+
+def _level_of_detail(lod: str | float | None) -> str | None:
+    if lod is None:
+        return None
+    try:
+        float(lod)
+    except ValueError:
+        raise InputError(f"level of detail: expected a number such as 2.2, got {lod!r}") from None
+    return str(lod)
+
+
+def _cleaned(raw: RawLines) -> tuple[LineSet, dict[str, int]]:
+    """The usable lines, and how many were left out by reason."""
+    values = raw.endpoints if raw.endpoints is not None else raw.pluecker
+    if values is None:
+        raise InputError("a reader returned neither endpoints nor Plücker coordinates")
+    with np.errstate(all="ignore"):
+        length = _lengths(values)
+        # Not finite are also coordinates so large that a length or a sum of two overflows.
+        finite = np.isfinite(2 * values).reshape(len(values), -1).all(axis=1) & np.isfinite(length)
+    zero = finite & (length < _SHORTEST)
+    keep = finite & ~zero
+    dropped = {NOT_FINITE: int((~finite).sum()), ZERO_LENGTH: int(zero.sum())}
+    kept = torch.from_numpy(np.ascontiguousarray(values[keep] if not keep.all() else values))
+    lines = LineSet.from_segments(kept) if raw.endpoints is not None else _infinite(kept)
+    return lines.replaced(ids=_ids(raw, keep)), {reason: count for reason, count in dropped.items() if count}
+
+
+def _lengths(values: Float64[np.ndarray, "n _ _"] | Float64[np.ndarray, "n 6"]) -> Float64[np.ndarray, " n"]:
+    span = values[:, 1] - values[:, 0] if values.ndim == 3 else values[:, 3:]
+    return np.asarray(np.sqrt(np.square(span).sum(axis=1)))
+
+
+def _ids(raw: RawLines, keep: Bool[np.ndarray, " n"]) -> torch.Tensor | None:
+    """The file's own numbers, or places in the file; none where these are just the places in the set."""
+    ids = np.arange(len(keep)) if raw.ids is None else raw.ids
+    kept = ids[keep]
+    return None if np.array_equal(kept, np.arange(len(kept))) else torch.from_numpy(kept)
+
+
+def _infinite(pluecker: torch.Tensor) -> LineSet:
+    moment, direction = pluecker[:, :3], pluecker[:, 3:]
+    off_unit = (direction.norm(dim=-1) - 1).abs()
+    off_right_angle = (moment * direction).sum(-1).abs() / moment.norm(dim=-1).clamp_min(1)
+    if bool((torch.maximum(off_unit, off_right_angle) < _EXACT).all()):
+        return LineSet(direction.contiguous(), moment.contiguous())
+    return LineSet.from_pluecker(pluecker)

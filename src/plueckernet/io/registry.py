@@ -1,0 +1,74 @@
+"""The formats, and how to tell which one a file has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float64
+
+from plueckernet.errors import InputError
+from plueckernet.io import arrays, cityjson, dxf, limap, line3dpp, obj, ply, table
+from plueckernet.io.source import RawLines, Source
+
+SegmentWriter = Callable[[Path, Float64[np.ndarray, "n 2 3"]], None]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format.
+
+    Attributes:
+        name: What `format=` and `--from` call it.
+        description: What it is, in a few words.
+        suffixes: File name endings; the first format with an ending writes it.
+        recognises: Tells by content.
+        read: The reader.
+        write: The writer of segments, if there is one.
+    """
+
+    name: str
+    description: str
+    suffixes: tuple[str, ...]
+    recognises: Callable[[Source], bool]
+    read: Callable[[Source], RawLines]
+    write: SegmentWriter | None = None
+
+
+# In the order in which content is tried: magic bytes first, the most general text last.
+FORMATS = (
+    Format("npy", "NumPy array", (".npy",), arrays.recognises_npy, arrays.read_npy, arrays.write_npy),
+    Format("npz", "NumPy archive; infinite lines too", (".npz",), arrays.recognises_npz, arrays.read_npz),
+    Format("ply", "PLY with edges (Open3D)", (".ply",), ply.recognises, ply.read, ply.write),
+    Format("dxf", "AutoCAD DXF", (".dxf",), dxf.recognises, dxf.read, dxf.write),
+    Format("cityjson", "CityJSON 1.0–2.0", (".json", ".cityjson"), cityjson.recognises, cityjson.read),
+    Format("obj", "Wavefront OBJ", (".obj",), obj.recognises, obj.read, obj.write),
+    Format("limap", "LIMAP tracks: folder or alltracks.txt", (), limap.recognises, limap.read, limap.write),
+    Format("line3dpp", "Line3D++ text", (), line3dpp.recognises, line3dpp.read, line3dpp.write),
+    Format("csv", "six columns with commas", (".csv",), table.recognises_csv, table.read, table.write_csv),
+    Format("txt", "six columns with blanks", (".txt", ".dat"), table.recognises_text, table.read, table.write_text),
+)  # fmt: skip
+
+
+def format_named(name: str) -> Format:
+    """The format of this name."""
+    for known in FORMATS:
+        if known.name == name.lower():
+            return known
+    raise InputError(f"unknown format {name!r}; known: {', '.join(known.name for known in FORMATS)}")
+
+
+def format_of_suffix(path: Path) -> Format | None:
+    """The format that a file name claims."""
+    return next((known for known in FORMATS if path.suffix.lower() in known.suffixes), None)
+
+
+def format_of_content(source: Source) -> Format:
+    """The format that a file has: by what it holds, or else by its name, whose reader will say what is wrong."""
+    found = next((known for known in FORMATS if known.recognises(source)), None) or format_of_suffix(source.path)
+    if found is None:
+        kind = "binary" if source.is_binary else "text"
+        raise source.error(f"unrecognised {kind}; known formats: {', '.join(known.name for known in FORMATS)}")
+    return found

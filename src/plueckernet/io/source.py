@@ -1,0 +1,123 @@
+"""What every reader starts from and what it hands back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from io import TextIOWrapper
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from plueckernet.errors import FormatError
+
+_HEAD_BYTES = 1 << 16  # enough for any header or first row seen in the wild
+_LINES_PER_REPORT = 1 << 15  # progress is reported this often
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file (or folder) to read, with the choices of its reader.
+
+    Attributes:
+        path: Where it is.
+        lod: The level of detail asked for, in formats that have several.
+        progress: Called now and then with the share of the file that has been read, in [0, 1].
+    """
+
+    path: Path
+    lod: str | None = None
+    progress: Callable[[float], None] | None = None
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first bytes, by which a format is recognised."""
+        with self.path.open("rb") as handle:
+            return handle.read(_HEAD_BYTES)
+
+    @cached_property
+    def head_rows(self) -> list[str]:
+        """The complete lines among the first bytes, without blank lines and `#` comments; empty if binary."""
+        if self.is_binary:
+            return []
+        lines = self.head.decode("utf-8-sig", errors="surrogateescape").splitlines(keepends=True)
+        if len(self.head) == _HEAD_BYTES and len(lines) > 1:
+            lines.pop()  # cut short
+        rows = (line.partition("#")[0].strip() for line in lines)
+        return [row for row in rows if row]
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the first bytes are no text in UTF-8 or a relative of ASCII."""
+        return b"\0" in self.head or self.head.startswith(_UTF16_MARKS)
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """Number (from 1) and text of every line, whatever its line end and with no byte order mark.
+
+        Bytes that are no UTF-8 are let through as lone surrogates: harmless in the comments where programs write
+        them, and no number where numbers are expected.
+        """
+        if self.head.startswith(_UTF16_MARKS):
+            raise self.error("UTF-16 text; save it as UTF-8")
+        if self.is_binary:
+            raise self.error("binary data where text was expected")
+        size = max(len(self.head), self.path.stat().st_size)
+        with self.path.open("rb") as data:
+            handle = TextIOWrapper(data, encoding="utf-8-sig", errors="surrogateescape")
+            for number, line in enumerate(handle, 1):
+                if self.progress is not None and number % _LINES_PER_REPORT == 0:
+                    self.progress(min(1.0, data.tell() / size))
+                yield number, line
+
+    def error(self, reason: str, line: int | None = None) -> FormatError:
+        """The error to raise about this file."""
+        return FormatError(self.path, reason, line)
+
+
+@dataclass(frozen=True)
+class RawLines:
+    """The lines of a file before any clean-up: segments by endpoints, or infinite lines by `(moment, direction)`.
+
+    Attributes:
+        endpoints: Two points a segment.
+        pluecker: Six numbers an infinite line; exactly one of `endpoints` and `pluecker` is there.
+        ids: The file's own numbers of the lines, where it has any.
+        notes: What the user should know about how the file was read.
+    """
+
+    endpoints: Float64[np.ndarray, "n 2 3"] | None = None
+    pluecker: Float64[np.ndarray, "n 6"] | None = None
+    ids: Int64[np.ndarray, " n"] | None = None
+    notes: tuple[str, ...] = ()
+
+
+def shown(token: str, limit: int = 40) -> str:
+    """A piece of a file as an error message quotes it: ASCII only and not too long."""
+    text = ascii(token)
+    return text if len(text) <= limit else f"{text[:limit]}…'"
+
+
+def numbers(fields: list[str], source: Source, line: int) -> list[float]:
+    """Fields as floats, or an error that names the first one that is none."""
+    try:
+        return [float(field) for field in fields]
+    except ValueError:
+        bad = next(field for field in fields if not is_number(field))
+        raise source.error(f"expected a number, found {shown(bad)}", line) from None
+
+
+def is_number(field: str) -> bool:
+    """Whether a field reads as a float; `nan` and `inf` do."""
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def is_count(field: str) -> bool:
+    """Whether a field is a plain non-negative integer."""
+    return field.isascii() and field.isdigit() and len(field) < 16

@@ -1,0 +1,90 @@
+"""`write_lines`: a `LineSet` to a file of any format that can hold it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from plueckernet.errors import InputError
+from plueckernet.geometry.lines import LineSet
+from plueckernet.io.arrays import write_npz
+from plueckernet.io.registry import FORMATS, Format, format_named, format_of_suffix
+
+
+def write_lines(path: str | Path, lines: LineSet, *, format: str | None = None) -> None:
+    """Write a line map, whole or not at all, so that reading it gives the same float64 numbers.
+
+    Args:
+        path: The file; one that exists is replaced once the new one is complete.
+        lines: One (unbatched) set. Infinite lines can only be written as `.npz`; `clip_to_ball` makes segments of them.
+        format: One of the names in `FORMATS`; by default the suffix decides.
+
+    Raises:
+        InputError: The lines cannot be written so, or the file cannot be written at all.
+    """
+    path = Path(path)
+    chosen = _chosen(path, format)
+    if lines.direction.ndim != 2:
+        raise InputError("only an unbatched LineSet can be written; write its sets one by one")
+    if lines.mask is not None:
+        lines = lines.replaced(mask=None)[lines.mask]
+    if len(lines) == 0:
+        raise InputError(f"{path}: there are no lines to write")
+    if chosen.name == "npz":
+        write_npz(path, _named_arrays(lines))
+        return
+    if chosen.write is None:
+        raise InputError(f"{path}: {chosen.name} is only read; write one of: {_writable()}")
+    if lines.endpoints is None:
+        raise InputError(
+            f"{path}: infinite lines have no end points to write as {chosen.name};"
+            " write .npz, or clip them to a radius first"
+        )
+    chosen.write(path, _array(lines.endpoints))
+
+
+def clip_to_ball(lines: LineSet, radius: float, centre: Float[Tensor, " 3"] | None = None) -> LineSet:
+    """Infinite lines as the segments they cut out of a ball; those that miss it are left out.
+
+    Args:
+        lines: One (unbatched) set.
+        radius: Of the ball, in the unit of the map.
+        centre: Of the ball; by default `lines.centre()`.
+    """
+    if not radius > 0:
+        raise InputError(f"radius: expected a positive length, got {radius}")
+    centre = lines.centre() if centre is None else centre
+    foot = lines.footpoints(centre)
+    half = (radius**2 - (foot - centre).square().sum(-1)).clamp_min(0).sqrt()
+    reach = half[:, None] * lines.direction
+    clipped = lines.replaced(endpoints=torch.stack([foot - reach, foot + reach], dim=1))
+    return clipped if bool((half > 0).all()) else clipped[half > 0]
+
+
+def _chosen(path: Path, name: str | None) -> Format:
+    chosen = format_of_suffix(path) if name is None else format_named(name)
+    if chosen is None:
+        raise InputError(f"{path}: no format has the suffix {path.suffix!r}; name one of: {_writable()}")
+    return chosen
+
+
+def _writable() -> str:
+    return ", ".join(known.name for known in FORMATS if known.write is not None or known.name == "npz")
+
+
+def _named_arrays(lines: LineSet) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
+    if lines.endpoints is None:
+        arrays = {"direction": _array(lines.direction), "moment": _array(lines.moment)}
+    else:
+        arrays = {"endpoints": _array(lines.endpoints)}
+    if lines.ids is not None:
+        return {**arrays, "ids": lines.ids.detach().cpu().numpy().astype(np.int64)}
+    return {**arrays}
+
+
+def _array(tensor: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    return tensor.detach().to("cpu", torch.float64).contiguous().numpy()
