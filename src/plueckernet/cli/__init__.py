@@ -1,0 +1,54 @@
+"""The command line, one module a command.
+
+A command is a plain function with typer's annotations, named in `COMMANDS`; what it needs beyond the standard library
+it imports when called, so that `plueckernet --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from plueckernet.cli.convert import convert
+from plueckernet.cli.info import info
+from plueckernet.errors import PlueckernetError
+from plueckernet.version import __version__
+
+COMMANDS = (convert, info)
+
+app = typer.Typer(
+    name="plueckernet",
+    help="Register 3D line maps without an initial guess.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for command in COMMANDS:
+    app.command()(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"plueckernet {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Hold the options that stand before a command."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; an error of ours is one line on stderr and exit code 2."""
+    try:
+        app(args=arguments)
+    except PlueckernetError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)

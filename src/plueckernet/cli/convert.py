@@ -1,0 +1,44 @@
+"""`plueckernet convert`: a line map from one format to another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="File, or folder of LIMAP tracks, to read.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="File to write.")],
+    lod: Annotated[str | None, typer.Option(help="Level of detail of CityJSON [default: the highest].")] = None,
+    from_format: Annotated[
+        str | None, typer.Option("--from", metavar="FORMAT", help="Format of IN [default: by content].")
+    ] = None,
+    to_format: Annotated[
+        str | None, typer.Option("--to", metavar="FORMAT", help="Format of OUT [default: by suffix].")
+    ] = None,
+    clip: Annotated[
+        float | None,
+        typer.Option(metavar="RADIUS", help="Make segments of infinite lines: their part in a ball about the centre."),
+    ] = None,
+) -> None:
+    """Convert a line map to another format, exactly where the format allows.
+
+    Formats: npy, npz, ply, dxf, obj, limap, line3dpp, csv, txt; cityjson is only read.
+    """
+    from plueckernet.cli.progress import slow_bar
+    from plueckernet.io import clip_to_ball, read_lines_report, write_lines
+
+    with slow_bar(f"reading {source.name}") as progress:
+        report = read_lines_report(source, format=from_format, lod=lod, progress=progress)
+    lines = report.lines
+    if clip is not None and lines.endpoints is None:
+        lines = clip_to_ball(lines, clip)
+    with slow_bar(f"writing {target.name}"):
+        write_lines(target, lines, format=to_format)
+    typer.echo(f"{source} ({report.format}): {len(lines)} lines written to {target}", err=True)
+    missed = len(report.lines) - len(lines)
+    dropped = report.dropped | ({"outside the ball": missed} if missed else {})
+    for remark in (*(f"left out {count}: {reason}" for reason, count in dropped.items()), *report.notes):
+        typer.echo(f"  {remark}", err=True)
