@@ -30,10 +30,11 @@ for command in COMMANDS:
     app.command()(command)
 
 
-def _print_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> bool:
     if wanted:
         typer.echo(f"plueckernet {__version__}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
+_Index = TypeVar("_Index")
 
-def ring_edges(rings: Iterable[Sequence[int]], *, closed: bool = True) -> list[tuple[int, int]]:
+
+def ring_edges(rings: Iterable[Sequence[_Index]], *, closed: bool = True) -> list[tuple[_Index, _Index]]:
     """Pairs of neighbours in each ring (or open chain) of vertex indices."""
-    edges: list[tuple[int, int]] = []
+    edges: list[tuple[_Index, _Index]] = []
     for ring in rings:
         edges.extend(pairwise(ring))
         if closed and len(ring) > 2:

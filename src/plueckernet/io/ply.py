@@ -26,7 +26,7 @@ _TYPES = {
 _STRUCT_CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "f4": "f", "f8": "d"}
 _ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 _FACE_LISTS = ("vertex_indices", "vertex_index")
-_Column = list[list[float]] | Shaped[np.ndarray, " n"]
+_Column = list[Any] | Shaped[np.ndarray, " n"]
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ def _faces(vertices: Float64[np.ndarray, "v 3"], columns: dict[str, _Column], so
     rings = next((columns[name] for name in _FACE_LISTS if name in columns), None)
     if not isinstance(rings, list):
         raise source.error("faces without a list of vertex indices")
-    pairs = np.array(ring_edges(rings), dtype=np.float64).reshape(-1, 2)  # type: ignore[arg-type]
+    pairs = np.array(ring_edges(rings), dtype=np.float64).reshape(-1, 2)
     edges = unique_edges(vertices, _checked(pairs, len(vertices), "face", source))
     return RawLines(edges, notes=(f"{len(rings)} faces read as their {len(edges)} distinct edges",))
 

@@ -74,7 +74,7 @@ def read_lines_report(
     """Read a line map as `read_lines` does and tell what was found, left out and assumed."""
     source = Source(Path(path), lod=_level_of_detail(lod), progress=progress)
     try:
-        if source.path.is_file() and not source.path.stat().st_size:
+        if not source.path.stat().st_size and source.path.is_file():
             raise source.error("the file is empty")
         chosen = format_of_content(source) if format is None else format_named(format)
         if lod is not None and chosen.name != "cityjson":
@@ -107,7 +107,7 @@ def _cleaned(raw: RawLines) -> tuple[LineSet, dict[str, int]]:
     with np.errstate(all="ignore"):
         length = _lengths(values)
         # Not finite are also coordinates so large that a length or a sum of two overflows.
-        finite = np.isfinite(2 * values).reshape(len(values), -1).all(axis=1) & np.isfinite(length)
+        finite = np.isfinite(2 * values).all(axis=tuple(range(1, values.ndim))) & np.isfinite(length)
     zero = finite & (length < _SHORTEST)
     keep = finite & ~zero
     dropped = {NOT_FINITE: int((~finite).sum()), ZERO_LENGTH: int(zero.sum())}

@@ -34,7 +34,9 @@ class Source:
 
     @cached_property
     def head(self) -> bytes:
-        """The first bytes, by which a format is recognised."""
+        """The first bytes, by which a format is recognised; a folder has none."""
+        if self.path.is_dir():
+            return b""
         with self.path.open("rb") as handle:
             return handle.read(_HEAD_BYTES)
 

@@ -84,8 +84,8 @@ def _histograms(direction: Float[Tensor, "n 3"], weight: Float[Tensor, " n"]) ->
     azimuth = (azimuth + 90 / AZIMUTH_BINS).remainder(180)
     level = elevation < _UPRIGHT
     return (
-        _shares(elevation, weight, ELEVATION_BINS, 90, weight.sum()),
-        _shares(azimuth[level], weight[level], AZIMUTH_BINS, 180, weight.sum()),
+        _shares(elevation, weight, ELEVATION_BINS, 90.0, weight.sum()),
+        _shares(azimuth[level], weight[level], AZIMUTH_BINS, 180.0, weight.sum()),
     )
 
 

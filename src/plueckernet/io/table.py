@@ -50,7 +50,7 @@ def read(source: Source) -> RawLines:
         if not started:
             started, separator = True, _separator(row)
             names = _split(row, separator)
-            if not any(map(is_number, names)):
+            if not any(map(_starts_number, names)):
                 width, pick = _header(names)
                 continue
         fields = row.split(separator)
@@ -82,6 +82,11 @@ def _separator(row: str) -> str | None:
 
 def _split(row: str, separator: str | None) -> list[str]:
     return [field.strip() for field in row.split(separator)]
+
+
+def _starts_number(field: str) -> bool:
+    """Whether a field is, or tries to be, a number: `1,5` is no number, but no name of a column either."""
+    return is_number(field) or field[:1].isdigit() or field.startswith(("+", "-", "."))
 
 
 def _header(names: list[str]) -> tuple[int, _Pick]:
