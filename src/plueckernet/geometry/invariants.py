@@ -38,7 +38,7 @@ def pairwise_invariants(lines: LineSet, anchors: Float[Tensor, "*batch n 3"]) ->
     d, m = lines.direction, lines.moment
     cosine = (d @ d.mT).abs().clamp(max=1)
     along = (d @ anchors.mT - (d * anchors).sum(-1)[..., :, None]).abs()
-    span = torch.cdist(anchors, anchors, compute_mode="donot_use_mm_for_euclid_dist")
+    span = torch.cdist(anchors, anchors)
     reach = (span.square() - along.square()).clamp_min(0).sqrt()
     sine = (1 - cosine.square()).clamp_min(0).sqrt()
     mutual = d @ m.mT

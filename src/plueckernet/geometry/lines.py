@@ -172,7 +172,8 @@ class LineSet:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def _mapped(self, change: Callable[[Tensor], Tensor]) -> LineSet:
-        return LineSet(**{name: value if value is None else change(value) for name, value in self._asdict().items()})
+        values = self._asdict()
+        return self.replaced(**{name: change(value) for name, value in values.items() if value is not None})
 
     def _segments(self) -> Tensor:
         if self.endpoints is None:

@@ -1,0 +1,120 @@
+"""Poses from matches of which many are wrong: the paper's two-line RANSAC (Sec. 3.4), batched and sign-aware.
+
+Pairs of matches are drawn by probability among those that a rigid motion can satisfy at all; every drawn pair is
+solved for every choice of line signs, and all poses are scored on all matches at once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from plueckernet.errors import InputError
+from plueckernet.estimation.consistency import compatibility, match_support, second_order
+from plueckernet.estimation.refinement import polish
+from plueckernet.estimation.scoring import AnchoredLines, RowScorer, Tolerance
+from plueckernet.geometry.alignment import two_line_agreement, two_line_poses
+from plueckernet.geometry.lines import LineSet
+from plueckernet.geometry.pose import Pose
+
+
+@dataclass(frozen=True)
+class RansacSettings:
+    """The paper's iterations; its threshold is the default of :class:`Tolerance`."""
+
+    iterations: int = 1000  # pairs of matches drawn
+    rounds: int = 4  # between which it may stop early
+    confidence: float = 0.9999  # of having seen the best pose, to stop early; 1 never stops
+    polished: int = 4  # best hypotheses optimised locally
+    returned: int = 400  # hypotheses handed on, best first
+
+
+@dataclass(frozen=True, eq=False)
+class Hypotheses:
+    """Poses, best first, with the weighted number of matches that each explains."""
+
+    poses: Pose  # (h,)
+    scores: Float[Tensor, " h"]
+    drawn: int  # pairs of matches that were tried
+
+
+def ransac_pose(
+    source: AnchoredLines,
+    target: AnchoredLines,
+    probability: Float[Tensor, " k"],
+    tolerance: Tolerance = Tolerance(),
+    settings: RansacSettings = RansacSettings(),
+    seed: int = 0,
+) -> Hypotheses:
+    """Poses ``target_T_source`` that explain the row matches, best first; none if no two matches agree."""
+    if not len(source) == len(target) == probability.shape[0]:
+        raise InputError("source, target and probability must have one row a match")
+    scorer = RowScorer(source, target, tolerance)
+    pairs, chance = _draw(source, target, probability, tolerance, settings, seed)
+    found = Hypotheses(Pose.identity(0, device=str(probability.device)), torch.zeros(0, device=probability.device), 0)
+    for batch in pairs.split(_round_size(settings)):
+        poses = _solve(source.lines, target.lines, batch, tolerance)
+        found = _merge(found, poses, scorer.scores(poses, probability), len(batch), settings.returned)
+        if _may_stop(found, scorer, chance, settings.confidence):
+            break
+    if not len(found.scores) or not settings.polished:
+        return found
+    better = polish(found.poses[: settings.polished], source, target, tolerance)
+    return _merge(found, better, scorer.scores(better, probability), 0, settings.returned)
+
+
+def _round_size(settings: RansacSettings) -> int:
+    rounds = 1 if settings.confidence >= 1 else settings.rounds
+    return max(1, math.ceil(settings.iterations / rounds))
+
+
+def _draw(
+    source: AnchoredLines,
+    target: AnchoredLines,
+    probability: Tensor,
+    tolerance: Tolerance,
+    settings: RansacSettings,
+    seed: int,
+) -> tuple[Int[Tensor, "s 2"], Float[Tensor, "k k"]]:
+    """Pairs of matches without replacement, by probability and support; and the chance of drawing each pair."""
+    support = second_order(compatibility(source, target, tolerance))
+    strength = match_support(support) * probability.to(support.dtype)
+    chance = (support * strength[:, None] * strength[None, :]).triu_(1)
+    chance = chance / chance.sum().clamp_min(1e-30)
+    pairs = chance.nonzero()
+    # The first arrivals of exponential clocks are a weighted draw without replacement.
+    generator = torch.Generator(device=chance.device).manual_seed(seed)
+    clock = torch.empty(len(pairs), device=chance.device).exponential_(generator=generator)
+    arrival = clock / chance[pairs[:, 0], pairs[:, 1]]
+    return pairs[arrival.topk(min(settings.iterations, len(pairs)), largest=False).indices], chance
+
+
+def _solve(source: LineSet, target: LineSet, pairs: Int[Tensor, "s 2"], tolerance: Tolerance) -> Pose:
+    """Poses of all drawn pairs and of all their sign choices that can be."""
+    one = LineSet(source.direction[pairs], source.moment[pairs])
+    two = LineSet(target.direction[pairs], target.moment[pairs])
+    valid = two_line_agreement(one, two, tolerance.angle, tolerance.position)
+    if tolerance.directed:
+        valid[:, 1:] = False
+    return two_line_poses(one, two)[valid]
+
+
+def _merge(found: Hypotheses, poses: Pose, scores: Tensor, drawn: int, most: int) -> Hypotheses:
+    scores = torch.cat([found.scores, scores])
+    rotation = torch.cat([found.poses.rotation, poses.rotation])
+    translation = torch.cat([found.poses.translation, poses.translation])
+    best, order = scores.topk(min(most, scores.shape[0]))
+    return Hypotheses(Pose(rotation[order], translation[order]), best, found.drawn + drawn)
+
+
+def _may_stop(found: Hypotheses, scorer: RowScorer, chance: Tensor, confidence: float) -> bool:
+    """Whether a pose as good as the best would have been drawn by now with the wanted confidence."""
+    if confidence >= 1 or not len(found.scores):
+        return False
+    inlier = (scorer.residuals(found.poses[:1])[0] < 1).to(chance.dtype)
+    hit = float(inlier @ chance @ inlier)
+    return hit > 0 and found.drawn * math.log1p(-min(hit, 1 - 1e-9)) < math.log1p(-confidence)

@@ -1,0 +1,162 @@
+"""How well poses explain lines: thousands of hypotheses at once, as a handful of matrix products.
+
+A pair of lines is compared by the angle between them and by the distance of each one's anchor from the other line,
+both in units of a :class:`Tolerance`. A pair scores ``max(0, 1 - r^2)``, the truncated quadratic: 1 for a perfect
+fit, 0 from the tolerance on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from plueckernet.geometry.lines import LineSet
+from plueckernet.geometry.pose import Pose
+
+_BLOCK = 250_000  # entries of a (hypotheses, lines, lines) block, small enough for a processor's cache
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """From where on two lines no longer are one."""
+
+    position: float = 0.5  # in the unit of the map; the paper's inlier threshold
+    angle: float = 0.175  # rad; 10 degrees
+    directed: bool = False  # whether lines that point opposite ways differ
+
+
+@dataclass(frozen=True, eq=False)
+class AnchoredLines:
+    """Lines with the point of each that is compared, and half the length it extends to either side."""
+
+    lines: LineSet
+    anchor: Float[Tensor, "n 3"]
+    reach: Float[Tensor, " n"] | None  # None for infinite lines
+
+    @classmethod
+    def of(cls, lines: LineSet, reference: Float[Tensor, "3"] | None = None) -> AnchoredLines:
+        """Midpoints of segments; feet from ``reference`` (default: the centre) of infinite lines."""
+        if lines.endpoints is None:
+            return AnchoredLines(lines, lines.footpoints(lines.centre() if reference is None else reference), None)
+        return AnchoredLines(lines, lines.midpoints(), lines.lengths() / 2)
+
+    def to(self, where: torch.device | torch.dtype | str) -> AnchoredLines:
+        """Move to a device or a dtype."""
+        reach = None if self.reach is None else self.reach.to(where)
+        return AnchoredLines(self.lines.to(where), self.anchor.to(where), reach)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getitem__(self, index: Tensor) -> AnchoredLines:
+        reach = None if self.reach is None else self.reach[index]
+        return AnchoredLines(self.lines[index], self.anchor[index], reach)
+
+
+class RowScorer:
+    r"""Scores poses on lines matched row by row.
+
+    With ``u = R^T (q - t)`` the target's anchor in the source frame and ``f`` the source line's foot from the
+    origin, the squared distance is ``|u - f|^2 - (u . d)^2``. Both terms, and the cosine of the angle, are linear in
+    the entries of ``(R, R^T t, t, |t|^2)`` with products of line coordinates as coefficients. So ``h`` poses on
+    ``k`` matches are three matrix products, and no tensor has more than ``h k`` entries.
+    """
+
+    def __init__(self, source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance) -> None:
+        d, f, q, e = source.lines.direction, source.lines.footpoints(), target.anchor, target.lines.direction
+        zero, one = torch.zeros_like(q), torch.ones_like(q[:, :1])
+        constant = q.square().sum(-1, keepdim=True) + f.square().sum(-1, keepdim=True)
+        square = torch.cat([-2 * _outer(q, f), 2 * f, -2 * q, one, constant], -1)
+        along = torch.cat([_outer(q, d), -d, zero, zero[:, :2]], -1)
+        # Distances count per position tolerance and angles per angle tolerance; single precision will do.
+        self._square = (square * tolerance.position**-2).mT.float()  # (17, k)
+        self._along = (along / tolerance.position).mT.float()  # (17, k)
+        self._cosine = _outer(e, d).mT.float()  # (9, k)
+        self._tolerance = tolerance
+
+    def residuals(self, poses: Pose) -> Float[Tensor, "h k"]:
+        """Squared residuals in tolerances; 1 is the edge of an inlier."""
+        entries = _pose_entries(poses).float()
+        along = entries @ self._along
+        distance = torch.addmm(along.square_(), entries, self._square, beta=-1).clamp_min_(0)
+        turn = _sine_square(entries[:, :9] @ self._cosine, self._tolerance)
+        return distance.add_(turn, alpha=self._tolerance.angle**-2)
+
+    def scores(self, poses: Pose, weight: Float[Tensor, " k"]) -> Float[Tensor, " h"]:
+        """Weighted number of matches that each pose explains."""
+        return self.residuals(poses).neg_().add_(1).clamp_min_(0) @ weight.float()
+
+
+def pair_residuals(
+    poses: Pose, source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance
+) -> Float[Tensor, "h m n"]:
+    """Squared residuals, in tolerances, of every source line against every target line under ``h`` poses.
+
+    The two point-to-line distances are averaged. Segments must also come together along the line: the gap
+    between their ends counts like a distance across.
+    """
+    d, foot = source.lines.direction, source.lines.footpoints()  # (m, 3)
+    e, other = target.lines.direction, target.lines.footpoints()  # (n, 3)
+    inverse = poses.inverse()
+    seen, moved = inverse.act(target.anchor), poses.act(source.anchor)  # (h, n, 3), (h, m, 3)
+    along = d @ seen.mT  # (h, m, n): coordinate of the target's anchor along the source line
+    back = moved @ e.mT
+    square = _expand(foot, seen) - along.square() + _expand(moved, other) - back.square()
+    cosine = (d @ poses.rotation.mT) @ e.mT
+    result = square.clamp_min_(0).mul_(0.5 * tolerance.position**-2)
+    result.add_(_sine_square(cosine, tolerance), alpha=tolerance.angle**-2)
+    if source.reach is not None and target.reach is not None:
+        middle = (d * source.anchor).sum(-1)[:, None]
+        gap = (along - middle).abs_().sub_(source.reach[:, None]).sub_(target.reach).clamp_min_(0)
+        result.add_(gap.square_().mul_(tolerance.position**-2))
+    return result
+
+
+def map_scores(poses: Pose, source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance) -> Float[Tensor, " h"]:
+    """Number of lines that each pose explains, counting each line of either map once and taking the mean."""
+    block = max(1, _BLOCK // max(1, len(source) * len(target)))
+    poses, source, target = poses.to(torch.float32), source.to(torch.float32), target.to(torch.float32)
+    scores = []
+    for start in range(0, poses.rotation.shape[0], block):
+        fit = pair_residuals(poses[start : start + block], source, target, tolerance).neg_().add_(1).clamp_min_(0)
+        scores.append((fit.amax(2).sum(1) + fit.amax(1).sum(1)) / 2)
+    return torch.cat(scores) if scores else poses.translation.new_zeros(0)
+
+
+def line_spacing(lines: AnchoredLines, tolerance: Tolerance) -> float:
+    """The usual distance of a line from its closest neighbour of about the same direction, in position tolerances."""
+    single = lines.to(torch.float32)
+    still = Pose.identity(1, dtype=torch.float32, device=str(lines.anchor.device))
+    closest = []
+    for rows in torch.arange(len(lines), device=lines.anchor.device).split(max(1, _BLOCK // len(lines))):
+        squares = pair_residuals(still, single[rows], single, tolerance)[0]
+        squares[torch.arange(len(rows)), rows] = torch.inf
+        closest.append(squares.amin(1))
+    return float(torch.cat(closest).median().sqrt())
+
+
+def _sine_square(cosine: Tensor, tolerance: Tolerance) -> Tensor:
+    """Squared sine of the angle; of directed lines more than a right angle apart, infinite."""
+    sine = 1 - cosine.square()
+    return torch.where(cosine < 0, torch.inf, sine) if tolerance.directed else sine
+
+
+def _pose_entries(poses: Pose) -> Tensor:
+    """``(h, 17)``: the entries of R row by row, R^T t, t, |t|^2, 1."""
+    t = poses.translation
+    local = (poses.rotation.mT @ t[..., None])[..., 0]
+    return torch.cat(
+        [poses.rotation.flatten(-2), local, t, t.square().sum(-1, keepdim=True), torch.ones_like(t[..., :1])], -1
+    )
+
+
+def _outer(a: Tensor, b: Tensor) -> Tensor:
+    return (a[:, :, None] * b[:, None, :]).flatten(1)
+
+
+def _expand(a: Tensor, b: Tensor) -> Tensor:
+    """``|a_i - b_j|^2`` by its binomial; the sets are centred, so little is lost."""
+    return a.square().sum(-1)[..., :, None] + b.square().sum(-1)[..., None, :] - 2 * (a @ b.mT)

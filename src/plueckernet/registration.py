@@ -1,0 +1,307 @@
+"""Register two line maps: :func:`register` is the whole method in one page."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Protocol
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from plueckernet.errors import InputError
+from plueckernet.estimation.matching import DescriptorSettings, Matches, match_log_probability, top_matches
+from plueckernet.estimation.ransac import Hypotheses, RansacSettings, ransac_pose
+from plueckernet.estimation.refinement import Refinement, RefinementSettings, refine_pose, search_tolerance
+from plueckernet.estimation.scoring import AnchoredLines, Tolerance, line_spacing, map_scores
+from plueckernet.geometry.lines import LineSet
+from plueckernet.geometry.pose import Pose, Similarity, skew
+from plueckernet.geometry.residuals import NoiseModel, line_residuals
+from plueckernet.estimation.judgement import Evidence, Verdict, judge
+from plueckernet.result import Alternative, RegistrationResult, Status, settings_dict
+
+
+_BRIEFLY = RefinementSettings(iterations=4)
+
+
+class Matcher(Protocol):
+    """Anything that tells which lines of two maps may be one."""
+
+    def __call__(self, source: LineSet, target: LineSet) -> Float[Tensor, "m n"]:
+        """Log-probability of each pair; the maps are centred and in one unit, about their radius."""
+        ...
+
+
+@dataclass(frozen=True)
+class RegistrationSettings:
+    """None of these needs to be set; lengths are in the unit of the maps."""
+
+    directed: bool = False  # trust the way lines are written
+    position_tolerance: float | None = None  # from where on two lines differ; derived from the maps
+    angle_tolerance: float = 8.0  # degrees
+    position_noise: float | None = None  # one sigma of a line's position; estimated
+    direction_noise: float | None = None  # one sigma of its direction in degrees; estimated
+    max_lines: int = 1000  # of a map that are matched and verified: the longest
+    max_matches: int = 800
+    max_verified: int = 40  # distinct poses held against all lines
+    max_candidates: int = 5  # of which refined
+    ransac: RansacSettings = field(default_factory=RansacSettings)
+
+
+def register(
+    source: LineSet,
+    target: LineSet,
+    *,
+    matcher: Matcher | None = None,
+    settings: RegistrationSettings = RegistrationSettings(),
+    seed: int = 0,
+    device: str = "cpu",
+) -> RegistrationResult:
+    """Find ``target_T_source``: any rotation, any translation, no initial guess, lines undirected.
+
+    The maps may be in any unit, as long as it is the same, and anywhere in space. The same input and seed give
+    the same result.
+    """
+    clock = _Clock()
+    with clock("prepare"):
+        maps = _normalised(source.to(device), target.to(device), settings)
+    with clock("match"):
+        matches = _matched(maps, matcher, settings)
+    with clock("estimate"):
+        found = ransac_pose(
+            maps.source[matches.source], maps.target[matches.target], matches.probability,
+            maps.tolerance, settings.ransac, seed,
+        )  # fmt: skip
+    with clock("verify"):
+        candidates = _verified(found, maps, settings)
+    with clock("refine"):
+        refined = _refined(candidates, maps, settings)
+    with clock("judge"):
+        verdict = judge(Evidence.gather(refined, maps.counts))
+    return _result(verdict, refined, matches, maps, clock, settings, seed)
+
+
+@dataclass(frozen=True, eq=False)
+class _Maps:
+    """Both maps centred and in one unit, so that tolerances and bins need none."""
+
+    all_source: AnchoredLines
+    all_target: AnchoredLines
+    source_core: Int[Tensor, " m"]  # the lines that are matched and verified
+    target_core: Int[Tensor, " n"]
+    source_offset: Float[Tensor, "3"]
+    target_offset: Float[Tensor, "3"]
+    unit: float
+    tolerance: Tolerance
+
+    @cached_property
+    def source(self) -> AnchoredLines:
+        """The core of the source."""
+        return self.all_source[self.source_core]
+
+    @cached_property
+    def target(self) -> AnchoredLines:
+        """The core of the target."""
+        return self.all_target[self.target_core]
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Lines of either core."""
+        return len(self.source_core), len(self.target_core)
+
+    def pose(self, pose: Pose) -> Pose:
+        """A pose between the normalised maps as one between the maps as they came."""
+        moved = (pose.rotation @ self.source_offset[:, None])[:, 0]
+        return Pose(pose.rotation, self.target_offset + self.unit * pose.translation - moved)
+
+    def covariance(self, covariance: Tensor) -> Tensor:
+        """A covariance likewise: ``tau = unit tau' + offset x omega``."""
+        change = torch.eye(6, dtype=covariance.dtype, device=covariance.device)
+        change[3:, 3:] *= self.unit
+        change[3:, :3] = skew(self.target_offset)
+        return change @ covariance @ change.mT
+
+
+class _Clock:
+    """Seconds by stage."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[stage] = time.perf_counter() - start
+
+
+def _normalised(source: LineSet, target: LineSet, settings: RegistrationSettings) -> _Maps:
+    for name, lines in (("source", source), ("target", target)):
+        if lines.direction.ndim != 2:
+            raise InputError(f"{name} must be one line set, not a batch")
+        if len(lines) < 3:
+            raise InputError(f"{name} has {len(lines)} lines; at least three are needed")
+    if (source.endpoints is None) != (target.endpoints is None):
+        source, target = source.infinite(), target.infinite()
+    source, target = source.to(torch.float64), target.to(torch.float64)
+    offsets = source.centre(), target.centre()
+    source, target = source.shifted(offsets[0]).replaced(ids=None), target.shifted(offsets[1]).replaced(ids=None)
+    unit = math.sqrt(_radius(source) * _radius(target))
+    origin = torch.zeros_like(offsets[0])
+    sides = [AnchoredLines.of(_scaled(lines, 1 / unit), origin) for lines in (source, target)]
+    cores = [_longest(side, settings.max_lines) for side in sides]
+    tolerance = _tolerance([side[core] for side, core in zip(sides, cores, strict=True)], unit, settings)
+    return _Maps(*sides, *cores, *offsets, unit, tolerance)
+
+
+def _tolerance(cores: list[AnchoredLines], unit: float, settings: RegistrationSettings) -> Tolerance:
+    """A quarter of the usual distance between neighbouring lines: beyond, a line is taken for its neighbour."""
+    angle = math.radians(settings.angle_tolerance)
+    if settings.position_tolerance is not None:
+        return Tolerance(settings.position_tolerance / unit, angle, settings.directed)
+    gaps = [line_spacing(core, Tolerance(1.0, angle)) for core in cores]
+    position = min(max(0.25 * math.sqrt(gaps[0] * gaps[1]), 0.01), 0.05)
+    return Tolerance(position, angle, settings.directed)
+
+
+def _radius(lines: LineSet) -> float:
+    """Half the lines have their anchor within it."""
+    anchors = AnchoredLines.of(lines, torch.zeros_like(lines.direction[0])).anchor
+    radius = float(anchors.norm(dim=-1).median())
+    if not radius > 0:
+        raise InputError("the lines of a map all pass through one point")
+    return radius
+
+
+def _scaled(lines: LineSet, factor: float) -> LineSet:
+    return Similarity.from_pose(Pose.identity(device=str(lines.direction.device)), factor) @ lines
+
+
+def _matched(maps: _Maps, matcher: Matcher | None, settings: RegistrationSettings) -> Matches:
+    if matcher is None:
+        local = maps.source.reach is not None
+        descriptors = DescriptorSettings(neighbourhood=1.5 if local else 5.0)
+        log_probability = match_log_probability(maps.source, maps.target, descriptors)
+    else:
+        log_probability = matcher(maps.source.lines, maps.target.lines)
+    return top_matches(log_probability, settings.max_matches)
+
+
+def _longest(lines: AnchoredLines, most: int) -> Int[Tensor, " k"]:
+    """The longest segments, in their order; of infinite lines, an even sample."""
+    if lines.reach is None:
+        step = max(1.0, len(lines) / most)
+        return (torch.arange(min(most, len(lines)), device=lines.anchor.device) * step).long()
+    return lines.reach.topk(min(most, len(lines))).indices.sort().values
+
+
+def _verified(found: Hypotheses, maps: _Maps, settings: RegistrationSettings) -> list[Pose]:
+    """Of the distinct hypotheses those that explain most of both maps, not only of the matches."""
+    poses = found.poses[_apart(found.poses, found.scores, maps.tolerance, settings.max_verified)]
+    scores = map_scores(poses, maps.source, maps.target, maps.tolerance)
+    best = scores.topk(min(settings.max_candidates, len(scores))).indices
+    return [poses[index] for index in best]
+
+
+def _apart(poses: Pose, scores: Tensor, tolerance: Tolerance, most: int) -> Int[Tensor, " k"]:
+    """Greedily the best poses that are not close to a better one."""
+    chosen: list[Tensor] = []
+    left = scores.clone()
+    while len(chosen) < most and len(left) and float(left.amax()) > 0:
+        chosen.append(left.argmax())
+        left[_close(poses, poses[chosen[-1]], tolerance)] = 0
+    return torch.stack(chosen) if chosen else torch.zeros(0, dtype=torch.long, device=scores.device)
+
+
+def _close(poses: Pose, to: Pose, tolerance: Tolerance) -> Bool[Tensor, " h"]:
+    """Poses that the tolerance hardly tells apart."""
+    cosine = ((poses.rotation * to.rotation).sum((-1, -2)) - 1) / 2
+    shift = (poses.translation - to.translation).norm(dim=-1)
+    return (cosine > math.cos(tolerance.angle)) & (shift < 2 * tolerance.position)
+
+
+def _refined(candidates: list[Pose], maps: _Maps, settings: RegistrationSettings) -> list[tuple[float, Refinement]]:
+    """Candidates refined on all lines, by the number of lines they explain; the best to the end, the others a bit."""
+    noise = _given_noise(maps, settings)
+    found: list[tuple[float, Refinement]] = []
+    for candidate in candidates:
+        refinement = refine_pose(candidate, maps.source, maps.target, maps.tolerance, noise, _BRIEFLY)
+        if refinement is None:
+            continue
+        pose = Pose(refinement.pose.rotation[None], refinement.pose.translation[None])
+        if not any(bool(_close(pose, one.pose, maps.tolerance)) for _, one in found):
+            found.append((float(map_scores(pose, maps.source, maps.target, maps.tolerance)), refinement))
+    found.sort(key=lambda one: -one[0])
+    if found:
+        score, best = found[0]
+        found[0] = score, _finished(best, maps, noise)
+    return found
+
+
+def _finished(best: Refinement, maps: _Maps, noise: NoiseModel | None) -> Refinement:
+    """To convergence on the core, then on all lines; matches refer to all lines."""
+    core = refine_pose(best.pose, maps.source, maps.target, maps.tolerance, noise) or best
+    rows = torch.stack([maps.source_core[core.matches[:, 0]], maps.target_core[core.matches[:, 1]]], -1)
+    core = replace(core, matches=rows)
+    if len(maps.all_source) + len(maps.all_target) == sum(maps.counts):
+        return core
+    narrow = search_tolerance(core.noise, core.lever, maps.tolerance)
+    return refine_pose(core.pose, maps.all_source, maps.all_target, narrow, noise, _BRIEFLY) or core
+
+
+def _given_noise(maps: _Maps, settings: RegistrationSettings) -> NoiseModel | None:
+    if settings.position_noise is None or settings.direction_noise is None:
+        return None
+    return NoiseModel(settings.position_noise / maps.unit, math.radians(settings.direction_noise))
+
+
+def _result(
+    verdict: Verdict,
+    refined: list[tuple[float, Refinement]],
+    matches: Matches,
+    maps: _Maps,
+    clock: _Clock,
+    settings: RegistrationSettings,
+    seed: int,
+) -> RegistrationResult:
+    """Everything back in the frames and the unit of the maps."""
+    failed = verdict.status is Status.FAILED
+    best = refined[0][1] if refined else None
+    others = tuple(Alternative(maps.pose(one.pose), score) for score, one in refined[0 if failed else 1 :])
+    return RegistrationResult(
+        status=verdict.status,
+        reason=verdict.reason,
+        target_T_source=None if failed or best is None else maps.pose(best.pose),
+        covariance=None if failed or best is None else maps.covariance(best.covariance),
+        confidence=verdict.confidence,
+        matches=torch.stack([maps.source_core[matches.source], maps.target_core[matches.target]], -1),
+        inliers=matches.source.new_zeros(0, 2) if best is None else best.matches,
+        residuals=_residuals(best, maps),
+        alternatives=others,
+        score=refined[0][0] if refined else 0.0,
+        noise=(best.noise.position * maps.unit, math.degrees(best.noise.direction)) if best else (0.0, 0.0),
+        timings=clock.seconds,
+        settings=settings_dict(settings) | {"position_tolerance": maps.tolerance.position * maps.unit},
+        seed=seed,
+        num_lines=(len(maps.all_source), len(maps.all_target)),
+        centre=None if failed or best is None else _centre(best, maps),
+    )
+
+
+def _residuals(best: Refinement | None, maps: _Maps) -> Float[Tensor, "i 2"]:
+    """Distance in the unit of the maps and angle in degrees of each inlier."""
+    if best is None:
+        return torch.zeros(0, 2, dtype=torch.float64)
+    source, target = maps.all_source[best.matches[:, 0]], maps.all_target[best.matches[:, 1]]
+    left = line_residuals(best.pose, source.lines, target.lines, source.anchor, target.anchor)
+    distance, sine = left.position.norm(dim=-1) * maps.unit, left.direction.norm(dim=-1)
+    return torch.stack([distance, sine.clamp(max=1).asin().rad2deg()], -1)
+
+
+def _centre(best: Refinement, maps: _Maps) -> Float[Tensor, "3"]:
+    return maps.all_target.anchor[best.matches[:, 1]].mean(0) * maps.unit + maps.target_offset
