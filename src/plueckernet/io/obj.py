@@ -20,6 +20,8 @@ from plueckernet.io.source import RawLines, Source, numbers, shown
 
 _KEYWORDS = {"v", "vt", "vn", "vp", "l", "f", "p", "g", "o", "s", "mg", "usemtl", "mtllib", "cstype"}
 
+_MOST_VERTICES = 1 << 60  # what an array of 64-bit indices can hold with room to spare
+
 
 def recognises(source: Source) -> bool:
     """Whether the first statement is one of OBJ's."""
@@ -69,9 +71,8 @@ class _Pairs:
         self._line_numbers = array("q")
 
     def add(self, starts: list[int], ends: list[int], number: int) -> None:
-        for start, end in zip(starts, ends, strict=False):
-            self._pairs.append(start)
-            self._pairs.append(end)
+        for pair in zip(starts, ends, strict=False):
+            self._pairs.extend(pair)
             self._line_numbers.append(number)
 
     def checked(self, count: int, source: Source) -> Int64[np.ndarray, "n 2"]:
@@ -88,34 +89,37 @@ def _statements(source: Source) -> Iterator[tuple[int, list[str]]]:
     """The words of each statement and its line number; a backslash continues it on the next line."""
     pending: list[str] = []
     for number, line in source.lines():
-        fields = line.split()
-        if not fields and not pending:
-            continue
         # A comment may end in the backslash of a Windows path.
-        if fields and fields[-1].endswith("\\") and not fields[0].startswith("#"):
-            pending += [*fields[:-1], fields[-1][:-1]]
+        if "\\" in line and line.rstrip().endswith("\\") and not line.lstrip().startswith("#"):
+            pending += line.rstrip()[:-1].split()
             continue
+        fields = line.split()
         if pending:
-            fields = [field for field in pending + fields if field]
-            pending = []
+            fields, pending = pending + fields, []
         if fields:
             yield number, fields
     if pending:
-        yield number, [field for field in pending if field] or ["#"]
+        yield number, pending
 
 
 def _indices(fields: list[str], known: int, source: Source, number: int) -> list[int]:
     """Vertex indices from 0 of `l 1 2/5 -1`; negative ones count back from the last vertex so far."""
     if len(fields) < 3:
         raise source.error(f"`{fields[0]}` needs two vertices or more", number)
-    indices = []
-    for field in fields[1:]:
-        try:
-            index = int(field.partition("/")[0])
-        except ValueError:
-            raise source.error(f"expected a vertex index, found {shown(field)}", number) from None
-        index = index - 1 if index > 0 else index + known if index < 0 else -1
-        if not 0 <= index < 1 << 60:
-            raise source.error(f"vertex index {shown(field)}, with {known} vertices so far", number)
-        indices.append(index)
-    return indices
+    indices = [_index(field, source, number) for field in fields[1:]]
+    places = [index - 1 if index > 0 else index + known for index in indices]
+    for index, place in zip(indices, places, strict=True):
+        if index == 0 or not 0 <= place < _MOST_VERTICES:
+            raise source.error(f"vertex index {shown(str(index))}, with {known} vertices so far", number)
+    return places
+
+
+def _index(field: str, source: Source, number: int) -> int:
+    try:
+        return int(field)
+    except ValueError:
+        pass
+    try:
+        return int(field.partition("/")[0])
+    except ValueError:
+        raise source.error(f"expected a vertex index, found {shown(field)}", number) from None
