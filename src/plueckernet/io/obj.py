@@ -89,11 +89,12 @@ def _statements(source: Source) -> Iterator[tuple[int, list[str]]]:
     """The words of each statement and its line number; a backslash continues it on the next line."""
     pending: list[str] = []
     for number, line in source.lines():
-        # A comment may end in the backslash of a Windows path.
-        if "\\" in line and line.rstrip().endswith("\\") and not line.lstrip().startswith("#"):
-            pending += line.rstrip()[:-1].split()
+        # Comments go first: one may end in the backslash of a Windows path, which continues nothing.
+        text = line.partition("#")[0] if "#" in line else line
+        if "\\" in text and text.rstrip().endswith("\\"):
+            pending += text.rstrip()[:-1].split()
             continue
-        fields = line.split()
+        fields = text.split()
         if pending:
             fields, pending = pending + fields, []
         if fields:
