@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from plueckernet.errors import InputError
+from plueckernet.estimation.judgement import Evidence, Status, Verdict, judge
 from plueckernet.estimation.matching import DescriptorSettings, Matches, match_log_probability, top_matches
 from plueckernet.estimation.ransac import Hypotheses, RansacSettings, ransac_pose
 from plueckernet.estimation.refinement import Refinement, RefinementSettings, refine_pose, search_tolerance
@@ -22,9 +23,7 @@ from plueckernet.estimation.scoring import AnchoredLines, Tolerance, line_spacin
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose, Similarity, skew
 from plueckernet.geometry.residuals import NoiseModel, line_residuals
-from plueckernet.estimation.judgement import Evidence, Verdict, judge
-from plueckernet.result import Alternative, RegistrationResult, Status, settings_dict
-
+from plueckernet.result import Alternative, RegistrationResult, settings_dict
 
 _BRIEFLY = RefinementSettings(iterations=4)
 
@@ -67,6 +66,19 @@ def register(
     The maps may be in any unit, as long as it is the same, and anywhere in space. The same input and seed give
     the same result.
     """
+    return register_with_evidence(source, target, matcher=matcher, settings=settings, seed=seed, device=device)[0]
+
+
+def register_with_evidence(
+    source: LineSet,
+    target: LineSet,
+    *,
+    matcher: Matcher | None = None,
+    settings: RegistrationSettings = RegistrationSettings(),
+    seed: int = 0,
+    device: str = "cpu",
+) -> tuple[RegistrationResult, Evidence]:
+    """:func:`register` with what its verdict was reached from."""
     clock = _Clock()
     with clock("prepare"):
         maps = _normalised(source.to(device), target.to(device), settings)
@@ -82,8 +94,9 @@ def register(
     with clock("refine"):
         refined = _refined(candidates, maps, settings)
     with clock("judge"):
-        verdict = judge(Evidence.gather(refined, maps.counts))
-    return _result(verdict, refined, matches, maps, clock, settings, seed)
+        evidence = Evidence.gather(refined, maps.counts)
+        verdict = judge(evidence)
+    return _result(verdict, refined, matches, maps, clock, settings, seed), evidence
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +169,7 @@ def _normalised(source: LineSet, target: LineSet, settings: RegistrationSettings
     sides = [AnchoredLines.of(_scaled(lines, 1 / unit), origin) for lines in (source, target)]
     cores = [_longest(side, settings.max_lines) for side in sides]
     tolerance = _tolerance([side[core] for side, core in zip(sides, cores, strict=True)], unit, settings)
-    return _Maps(*sides, *cores, *offsets, unit, tolerance)
+    return _Maps(sides[0], sides[1], cores[0], cores[1], offsets[0], offsets[1], unit, tolerance)
 
 
 def _tolerance(cores: list[AnchoredLines], unit: float, settings: RegistrationSettings) -> Tolerance:

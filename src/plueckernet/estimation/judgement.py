@@ -1,4 +1,8 @@
-"""Whether a registration is to be believed."""
+"""Whether a registration is to be believed.
+
+Two maps of nothing in common can still be laid on each other so that many lines coincide; man-made places are full
+of right angles. What gives a wrong pose away is that others explain the maps about as well.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from plueckernet.estimation.refinement import Refinement
+
+# Of a logistic model of `features`, fitted by `python -m benchmarks.confidence`.
+WEIGHTS = (-2.0, 1.0, 8.0, -6.0)
+_BELIEVE = 0.5  # confidence from which a pose is called a success
+_RIVAL = 0.85  # relative score from which a rival is as good
 
 
 @dataclass(frozen=True)
@@ -20,12 +29,12 @@ class Evidence:
 
     @classmethod
     def gather(cls, refined: Sequence[tuple[float, Refinement]], counts: tuple[int, int]) -> Evidence:
-        """From the refined candidates and the lines they explain, best first."""
+        """From the refined candidates and the number of lines they explain, best first."""
         if not refined:
             return Evidence(0, 0.0, 1.0)
         score, best = refined[0]
         rival = refined[1][0] / max(score, 1e-9) if len(refined) > 1 else 0.0
-        return Evidence(len(best.matches), score / min(counts), rival)
+        return Evidence(len(best.matches), min(1.0, score / min(counts)), rival)
 
 
 class Status(enum.StrEnum):
@@ -45,5 +54,29 @@ class Verdict:
     reason: str
 
 
+def features(evidence: Evidence) -> tuple[float, ...]:
+    """What the logistic model sees: a constant, inliers, share, rival."""
+    return 1.0, math.log1p(evidence.inliers), evidence.share, evidence.rival
+
+
+def confidence(evidence: Evidence) -> float:
+    """The share of results with such evidence that are right."""
+    if evidence.inliers == 0:
+        return 0.0
+    logit = sum(w * x for w, x in zip(WEIGHTS, features(evidence), strict=True))
+    return 1 / (1 + math.exp(-logit))
+
+
 def judge(evidence: Evidence) -> Verdict:
-    return Verdict(Status.SUCCESS, 1.0, str(evidence))
+    """Success, ambiguity or failure, and why."""
+    sure = confidence(evidence)
+    basis = f"{evidence.inliers} lines coincide, {evidence.share:.0%} of the smaller map is explained"
+    if evidence.inliers == 0:
+        return Verdict(Status.FAILED, 0.0, "no pose explains three lines or more of both maps")
+    if sure >= _BELIEVE:
+        return Verdict(Status.SUCCESS, sure, f"{basis}, the next best pose explains {evidence.rival:.0%} of that")
+    if evidence.rival > _RIVAL and evidence.share > 0.5:
+        return Verdict(Status.AMBIGUOUS, sure, f"{basis}, but another pose explains {evidence.rival:.0%} of that")
+    return Verdict(
+        Status.FAILED, sure, f"only {basis}, and another pose explains {evidence.rival:.0%} of that"
+    )

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from plueckernet.estimation.scoring import AnchoredLines, Tolerance, RowScorer, pair_residuals
+from plueckernet.estimation.scoring import AnchoredLines, RowScorer, Tolerance, pair_residuals
 from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.residuals import NoiseModel, Residuals, line_residuals, whitened
 
@@ -63,10 +63,10 @@ def refine_pose(
     reach = tolerance
     for _ in range(settings.iterations):
         rows = mutual_matches(pose, source, target, reach)
-        fit = _fit(pose, source[rows[:, 0]], target[rows[:, 1]], model)
-        if fit is None:
+        trial = _fit(pose, source[rows[:, 0]], target[rows[:, 1]], model)
+        if trial is None:
             return None
-        pose = fit.pose
+        fit, pose = trial, trial.pose
         if noise is None:
             model = _estimated_noise(model, fit, settings.noise_floor)
         before, reach = reach, search_tolerance(model, fit.lever, tolerance)
@@ -81,10 +81,10 @@ def refine_matches(
 ) -> Refinement | None:
     """Maximum likelihood on given row matches with known noise; wrong matches are gated out."""
     for _ in range(iterations):
-        fit = _fit(pose, source, target, noise)
-        if fit is None:
+        trial = _fit(pose, source, target, noise)
+        if trial is None:
             return None
-        pose = fit.pose
+        fit, pose = trial, trial.pose
         if fit.step < 1e-6:
             break
     rows = torch.arange(len(source), device=pose.translation.device)[:, None].expand(-1, 2)

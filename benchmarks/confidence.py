@@ -1,0 +1,104 @@
+"""Calibrate the confidence: of registrations that say 0.9, nine in ten should be right.
+
+``python -m benchmarks.confidence`` registers pairs from easy to hopeless and unrelated pairs, fits the logistic
+model of ``plueckernet.estimation.judgement`` to half of them, and reports on the other half how well it keeps its
+word. The weights it prints are those in ``judgement.WEIGHTS``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+
+from benchmarks.harness import pose_error, progress, save, succeeded
+from plueckernet.data.protocols import AnyProtocol, Protocol, ScanProtocol, sample_pair, unrelated_pair
+from plueckernet.data.scenes import make_scene
+from plueckernet.estimation.judgement import Evidence, features
+from plueckernet.registration import register_with_evidence
+
+FIRST_SEED = 40_000
+PER_CELL = 4
+PROTOCOLS: list[Protocol | None] = [
+    AnyProtocol(keep=0.7), AnyProtocol(keep=0.4), AnyProtocol(keep=0.25), AnyProtocol(keep=0.15),
+    ScanProtocol(overlap=0.5), ScanProtocol(overlap=0.3), ScanProtocol(overlap=0.15), ScanProtocol(overlap=0.07),
+    None, None, None,
+]  # fmt: skip
+
+
+def one_pair(job: tuple[str, int, int]) -> tuple[Evidence, bool]:
+    """The evidence of one registration and whether its best pose is right."""
+    torch.set_num_threads(1)
+    kind, protocol_index, seed = job
+    protocol = PROTOCOLS[protocol_index]
+    if protocol is None:
+        shown: Protocol = AnyProtocol() if seed % 2 else ScanProtocol()
+        source, target = unrelated_pair(make_scene(kind, seed), make_scene(kind, seed + 500_000), shown, seed)
+        return register_with_evidence(source, target)[1], False
+    pair = sample_pair(make_scene(kind, seed), protocol, seed)
+    result, evidence = register_with_evidence(pair.source, pair.target)
+    best = result.target_T_source or (result.alternatives[0].target_T_source if result.alternatives else None)
+    return evidence, succeeded(pose_error(best, pair.target_T_source))
+
+
+def fit(evidence: list[Evidence], right: np.ndarray) -> np.ndarray:
+    """Logistic regression with a little shrinkage."""
+    x = np.array([features(one) for one in evidence])
+
+    def loss(weights: np.ndarray) -> float:
+        logit = x @ weights
+        return float(np.logaddexp(0, -np.where(right, logit, -logit)).sum() + 0.01 * weights @ weights)
+
+    return minimize(loss, np.zeros(x.shape[1])).x
+
+
+def reliability(confidence: np.ndarray, right: np.ndarray) -> list[dict[str, float]]:
+    """Share of right results by said confidence."""
+    rows = []
+    for low, high in itertools.pairwise([0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 1.0001]):
+        inside = (confidence >= low) & (confidence < high)
+        if inside.any():
+            rows.append({
+                "from": low, "to": min(high, 1.0), "pairs": int(inside.sum()),
+                "said": round(float(confidence[inside].mean()), 4), "right": round(float(right[inside].mean()), 4),
+            })  # fmt: skip
+    return rows
+
+
+def main() -> None:
+    """Run, print, save."""
+    jobs = [
+        (kind, index, FIRST_SEED + 1000 * index + i)
+        for index in range(len(PROTOCOLS))
+        for kind in ("indoor", "outdoor")
+        for i in range(PER_CELL)
+    ]
+    with ProcessPoolExecutor() as pool:
+        rows = list(progress(pool.map(one_pair, jobs, chunksize=4), "confidence"))
+    evidence, right = [row[0] for row in rows], np.array([row[1] for row in rows])
+    even = np.arange(len(rows)) % 2 == 0
+    held_out = fit([e for e, keep in zip(evidence, even, strict=True) if keep], right[even])
+    x = np.array([features(one) for one in evidence])
+    said = 1 / (1 + np.exp(-(x @ held_out)))
+    table = reliability(said[~even], right[~even])
+    weights = fit(evidence, right)
+    values: dict[str, Any] = {
+        "weights": [round(float(w), 3) for w in weights],
+        "pairs": len(rows),
+        "right": int(right.sum()),
+        "reliability_on_held_out_half": table,
+        "brier_on_held_out_half": round(float(((said - right)[~even] ** 2).mean()), 4),
+    }
+    save("confidence", values)
+    print("weights", values["weights"], "brier", values["brier_on_held_out_half"])
+    for row in table:
+        print(row)
+    np.savez("/tmp/w/conf.npz", x=x, right=right, raw=np.array([[e.inliers, e.share, e.rival] for e in evidence]), jobs=np.array([(j[0],j[1],j[2]) for j in jobs]))
+
+
+if __name__ == "__main__":
+    main()
