@@ -1,5 +1,62 @@
-"""Register 3D line maps without an initial guess."""
+"""Register 3D line maps without an initial guess.
+
+Names are loaded when first used: ``import plueckernet`` costs nothing until then.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from plueckernet.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from plueckernet.errors import DegenerateError, FormatError, InputError, PlueckernetError
+    from plueckernet.estimation.judgement import Status
+    from plueckernet.geometry import LineSet, Pose, Similarity
+    from plueckernet.io import read_lines, write_lines
+    from plueckernet.registration import RegistrationSettings, register
+    from plueckernet.result import RegistrationResult
+
+_HOMES = {
+    "DegenerateError": "errors",
+    "FormatError": "errors",
+    "InputError": "errors",
+    "LineSet": "geometry",
+    "PlueckernetError": "errors",
+    "Pose": "geometry",
+    "RegistrationResult": "result",
+    "RegistrationSettings": "registration",
+    "Similarity": "geometry",
+    "Status": "estimation.judgement",
+    "read_lines": "io",
+    "register": "registration",
+    "write_lines": "io",
+}
+
+__all__ = [
+    "DegenerateError",
+    "FormatError",
+    "InputError",
+    "LineSet",
+    "PlueckernetError",
+    "Pose",
+    "RegistrationResult",
+    "RegistrationSettings",
+    "Similarity",
+    "Status",
+    "__version__",
+    "read_lines",
+    "register",
+    "write_lines",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'plueckernet' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"plueckernet.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
