@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -28,7 +28,8 @@ from plueckernet.result import Alternative, RegistrationResult, settings_dict
 _BRIEFLY = RefinementSettings(iterations=4)
 
 
-class Matcher(Protocol):
+@runtime_checkable
+class LineMatcher(Protocol):
     """Anything that tells which lines of two maps may be one."""
 
     def __call__(self, source: LineSet, target: LineSet) -> Float[Tensor, "m n"]:
@@ -56,7 +57,7 @@ def register(
     source: LineSet,
     target: LineSet,
     *,
-    matcher: Matcher | None = None,
+    matcher: LineMatcher | None = None,
     settings: RegistrationSettings = RegistrationSettings(),
     seed: int = 0,
     device: str = "cpu",
@@ -73,7 +74,7 @@ def register_with_evidence(
     source: LineSet,
     target: LineSet,
     *,
-    matcher: Matcher | None = None,
+    matcher: LineMatcher | None = None,
     settings: RegistrationSettings = RegistrationSettings(),
     seed: int = 0,
     device: str = "cpu",
@@ -195,7 +196,7 @@ def _scaled(lines: LineSet, factor: float) -> LineSet:
     return Similarity.from_pose(Pose.identity(device=str(lines.direction.device)), factor) @ lines
 
 
-def _matched(maps: _Maps, matcher: Matcher | None, settings: RegistrationSettings) -> Matches:
+def _matched(maps: _Maps, matcher: LineMatcher | None, settings: RegistrationSettings) -> Matches:
     if matcher is None:
         local = maps.source.reach is not None
         descriptors = DescriptorSettings(neighbourhood=1.5 if local else 5.0)
