@@ -161,7 +161,8 @@ class InvariantEncoder(nn.Module):
         lengths = torch.stack([pair.gap, *pair.reach, pair.span], -1).div_(unit[..., None]).to(dtype)  # (s, r, k, 4)
         radial = self._bumps_of(lengths)  # (s, r, k, 4, radial)
         radial[..., 0, :] *= pair.skew[..., None].to(dtype)
-        angle = _bumps(pair.angle.to(dtype), self.angle_centres.to(dtype))  # (s, r, k, angular)
+        angle = 2 * pair.half_tangent.to(dtype).atan()  # (s, r, k)
+        angle = _bumps(angle, self.angle_centres.to(dtype))  # (s, r, k, angular)
         signed = torch.stack(pair.signed, -1).to(dtype)  # (s, r, k, 3)
         hidden = self.radial(radial.flatten(-2)) + self.angular(torch.cat([angle, signed], -1))
         return gelu(hidden * self.gain[mode] + self.shift[mode]), lengths[..., -1]  # (s, r, k, e), (s, r, k)
@@ -183,7 +184,7 @@ class InvariantEncoder(nn.Module):
 class PairInvariants(NamedTuple):
     """Invariants of lines with lines, each ``(s, n, k)``; see the head of this module."""
 
-    angle: Tensor  # radians
+    half_tangent: Tensor  # of the angle: in float32 accurate at both ends, unlike its cosine
     gap: Tensor
     skew: Tensor  # how much the gap means: 0 for parallel lines, 1 for perpendicular ones
     reach: tuple[Tensor, Tensor]
@@ -204,11 +205,11 @@ def pair_invariants(own: Frame, near: Frame) -> PairInvariants:
     span = square.sqrt()
     reach = (square - along.square()).clamp_min(0).sqrt()
     near_reach = (square - near_along.square()).clamp_min(0).sqrt()
-    inverse = (span + 1e-9).reciprocal()
-    both = along * near_along * inverse.square()
-    twist = determinant * inverse
+    distance = span.clamp_min(1e-6)
+    both = (along / distance) * (near_along / distance)
+    twist = determinant / distance
     return PairInvariants(
-        angle=cosine.abs().acos(),
+        half_tangent=sine_square.clamp_min(0).sqrt() / (1 + cosine.abs()),
         gap=determinant.abs() / (sine_square + 1e-4).sqrt(),
         skew=sine_square / (sine_square + _PARALLEL**2) * (1 + _PARALLEL**2),
         reach=(reach, near_reach),
@@ -243,7 +244,7 @@ def joint_scale(
     The median over the lines of each map, the geometric mean over the two maps. It follows how densely lines stand,
     not how large a map is, so that a neighbourhood looks the same in a room and in a city.
     """
-    rank = min(_SCALE_NEIGHBOUR, nearest.shape[-1] - 1)
+    rank = torch.sym_min(_SCALE_NEIGHBOUR, nearest.shape[-1] - 1)
     index = nearest[..., rank, None].expand(-1, -1, 3)
     distance = (anchor - anchor.gather(1, index)).square().sum(-1).sqrt()  # (s, n)
     real = torch.ones_like(distance, dtype=torch.bool) if mask is None else mask

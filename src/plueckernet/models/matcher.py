@@ -21,7 +21,7 @@ from plueckernet.models.attention import AttentionConfig, MessageLayer, other_ha
 from plueckernet.models.invariant_encoder import InvariantEncoder, InvariantEncoderConfig
 from plueckernet.models.mlp import MLP, Style
 from plueckernet.models.pluecker_encoder import PlueckerEncoder, PlueckerEncoderConfig
-from plueckernet.models.transport import SinkhornConfig, masked_log_softmax, sinkhorn, unit_distance
+from plueckernet.models.transport import SinkhornConfig, masked_log_softmax, pairwise_distance, sinkhorn
 
 Assignment = Literal["transport", "dual-softmax"]
 """How features become probabilities: the paper's optimal transport, or LightGlue's product of two softmaxes."""
@@ -96,7 +96,7 @@ class Matcher(nn.Module):
         lines = pair_up(source, target)  # 2 b sets of max(m, n, 1) lines
         features = self.trunk(lines)  # (2 b, max, 128)
         x, y = features.chunk(2)
-        m, n = len(source), len(target)
+        m, n = source.direction.shape[1], target.direction.shape[1]
         return self.head(x[:, :m], y[:, :n], source.mask, target.mask)
 
 
@@ -174,6 +174,8 @@ class MatchHead(nn.Module):
         self.assignment = assignment
         self.sinkhorn = sinkhorn
         self.project = nn.Linear(channels, channels)
+        if assignment == "dual-softmax":
+            self.sharpness = nn.Parameter(torch.tensor(3.0))  # logarithm of what cosines are multiplied by
         sizes = (3 * channels, 2 * channels, 2 * channels, channels, 1)
         self.matchability = MLP(sizes, style) if prior else None
 
@@ -189,14 +191,14 @@ class MatchHead(nn.Module):
         x, y = x.to(dtype), y.to(dtype)
         with torch.autocast(x.device.type, enabled=False):
             r, s = self._logits(x, y, x_mask, y_mask), self._logits(y, x, y_mask, x_mask)
-            x, y = self.project(x), self.project(y)
+            x, y = (normalize(self.project(features), dim=-1) for features in (x, y))
             if self.assignment == "transport":
                 # Eq. (5): a distribution over the lines of each map.
                 log_r, log_s = masked_log_softmax(r, x_mask), masked_log_softmax(s, y_mask)
-                cost = unit_distance(normalize(x, dim=-1), normalize(y, dim=-1))  # (b, m, n), in [0, 2]
+                cost = pairwise_distance(x, y)  # (b, m, n), in [0, 2]
                 log_w = sinkhorn(cost, log_r, log_s, self.sinkhorn, cost_range=2.0)
                 return MatchOutput(log_w, log_r.exp(), log_s.exp())
-            return _dual_softmax(x, y, (r, s), (x_mask, y_mask))
+            return _dual_softmax(self.sharpness.exp() * x, y, (r, s), (x_mask, y_mask))
 
     def _logits(self, x: Tensor, y: Tensor, mask: Tensor | None, other: Tensor | None) -> Tensor:
         """The network of Eq. (5): a line and the pooled lines of the other map to one number."""
@@ -241,8 +243,10 @@ def pair_up(source: LineSet, target: LineSet) -> LineSet:
         wrong = source if source.direction.ndim != 3 else target
         raise ShapeError("direction of a batch of line sets", expected, wrong.direction.shape)
     segments = source.endpoints is not None and target.endpoints is not None
-    length = max(len(source), len(target), 1)
-    full = len(source) == len(target) == length and source.mask is None and target.mask is None
+    m, n = source.direction.shape[1], target.direction.shape[1]
+    length = torch.sym_max(torch.sym_max(m, n), 1)  # as `max`, but of sizes that a traced graph leaves open
+    unmasked = source.mask is None and target.mask is None and not torch.compiler.is_exporting()
+    full = unmasked and m == n and m > 0
     names = ["direction", "moment"] + ["endpoints"] * segments + ["mask"] * (not full)
 
     def padded(lines: LineSet, name: str) -> Tensor:
@@ -260,8 +264,8 @@ def pair_up(source: LineSet, target: LineSet) -> LineSet:
 def _dual_softmax(
     x: Tensor, y: Tensor, logits: tuple[Tensor, Tensor], masks: tuple[Tensor | None, Tensor | None]
 ) -> MatchOutput:
-    """``log P_ij = log softmax_j S_ij + log softmax_i S_ij + log σ_i + log σ_j``, S the scaled inner products."""
-    score = (x @ y.mT) * x.shape[-1] ** -0.5  # (b, m, n)
+    """``log P_ij = log softmax_j S_ij + log softmax_i S_ij + log σ_i + log σ_j``, S the inner products."""
+    score = x @ y.mT  # (b, m, n)
     pairs, (x_mask, y_mask) = None, masks
     if x_mask is not None or y_mask is not None:
         rows = torch.ones_like(score[..., 0], dtype=torch.bool) if x_mask is None else x_mask

@@ -35,13 +35,14 @@ class GroupNorm(nn.Module):
         self, x: Float[Tensor, "*batch n c"], mask: Bool[Tensor, "*batch n"] | None
     ) -> Float[Tensor, "*batch n c"]:
         """Normalise; statistics in float32 at least."""
-        grouped = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
-        grouped = grouped.unflatten(-1, (self.groups, -1))  # (*batch, n, g, c/g)
-        mean, variance = _moments(grouped, mask)  # (*batch, 1, g, 1)
-        inverse = (variance + _EPSILON).rsqrt().expand(*grouped.shape[:-3], 1, *grouped.shape[-2:])
-        scale = inverse.flatten(-2) * self.weight  # (*batch, 1, c)
-        shift = self.bias - mean.expand_as(inverse).flatten(-2) * scale
-        return torch.addcmul(shift, x, scale)
+        wide = _wide(x)
+        centred = wide - self._group_mean(_mean_line(wide, mask))
+        variance = self._group_mean(_mean_line(centred.square(), mask))  # (*batch, 1, c)
+        return torch.addcmul(self.bias, centred, (variance + _EPSILON).rsqrt() * self.weight)
+
+    def _group_mean(self, channels: Float[Tensor, "*batch 1 c"]) -> Float[Tensor, "*batch 1 c"]:
+        grouped = channels.unflatten(-1, (self.groups, -1))  # (*batch, 1, g, c/g)
+        return grouped.mean(-1, keepdim=True).expand_as(grouped).flatten(-2)
 
 
 class BatchNorm(nn.Module):
@@ -62,16 +63,17 @@ class BatchNorm(nn.Module):
         self, x: Float[Tensor, "*batch n c"], mask: Bool[Tensor, "*batch n"] | None
     ) -> Float[Tensor, "*batch n c"]:
         """Normalise, in training by this batch."""
+        wide = _wide(x)
         mean, variance = self.running_mean, self.running_variance
         if self.training:
-            lines = x.float().flatten(0, -2)[None, :, :, None]  # (1, batch * n, c, 1)
-            rows = None if mask is None else mask.flatten()[None]
-            mean, variance = (moment.flatten() for moment in _moments(lines, rows))  # (c,)
+            lines = wide.flatten(0, -2)  # (batch * n, c)
+            real = None if mask is None else mask.flatten()
+            mean = _mean_line(lines, real)[0]  # (c,)
+            variance = _mean_line((lines - mean).square(), real)[0]
             with torch.no_grad():
                 self.running_mean.lerp_(mean, self.momentum)
                 self.running_variance.lerp_(variance, self.momentum)
-        scale = (variance + _EPSILON).rsqrt() * self.weight
-        return torch.addcmul(self.bias - mean * scale, x, scale)
+        return torch.addcmul(self.bias, wide - mean, (variance + _EPSILON).rsqrt() * self.weight)
 
 
 class LayerNorm(nn.LayerNorm):
@@ -107,15 +109,14 @@ class MLP(nn.Module):
         return self.linear[-1](x)
 
 
-def _moments(
-    x: Float[Tensor, "*batch n g c"], mask: Bool[Tensor, "*batch n"] | None
-) -> tuple[Float[Tensor, "*batch 1 g 1"], Float[Tensor, "*batch 1 g 1"]]:
-    """Mean and variance over real lines and the channels of a group; of no lines at all, zero."""
+def _wide(x: Tensor) -> Tensor:
+    """Float32 at least, which is what statistics need."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
+def _mean_line(x: Float[Tensor, "*batch n c"], mask: Bool[Tensor, "*batch n"] | None) -> Float[Tensor, "*batch 1 c"]:
+    """Mean over the real lines; of none at all, zero."""
     if mask is None:
-        variance, mean = torch.var_mean(x, dim=(-3, -1), correction=0, keepdim=True)
-        return mean, variance
-    weight = mask[..., None, None].to(x.dtype)  # (*batch, n, 1, 1)
-    count = (weight.sum(-3, keepdim=True) * x.shape[-1]).clamp_min(1)
-    mean = (x * weight).sum((-3, -1), keepdim=True) / count
-    variance = ((x - mean).square() * weight).sum((-3, -1), keepdim=True) / count
-    return mean, variance
+        return x.mean(-2, keepdim=True)
+    weight = mask[..., None].to(x.dtype)  # (*batch, n, 1)
+    return (x * weight).sum(-2, keepdim=True) / weight.sum(-2, keepdim=True).clamp_min(1)

@@ -19,7 +19,7 @@ def nearest_neighbours(
     last, hence only where a set has fewer than ``count`` real points.
     """
     n = points.shape[-2]
-    count = min(count, n)
+    count = torch.sym_min(count, n)  # as `min`, but of sizes that a traced graph leaves open
     points = points - points[:, :1]  # small numbers lose fewer digits in the expanded square
     half_square = points.square().sum(-1)[:, None, :] / 2  # (s, 1, n)
     if mask is not None:

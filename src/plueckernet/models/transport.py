@@ -76,12 +76,15 @@ def sinkhorn(
     return (score + f[..., :, None] + g[..., None, :]).masked_fill(absent, -torch.inf)
 
 
-def unit_distance(x: Float[Tensor, "b m c"], y: Float[Tensor, "b n c"]) -> Float[Tensor, "b m n"]:
-    """``H_ij = |x_i - y_j|`` for unit vectors; a floor under the root keeps the gradient of equal ones finite."""
+def pairwise_distance(x: Float[Tensor, "b m c"], y: Float[Tensor, "b n c"]) -> Float[Tensor, "b m n"]:
+    """``H_ij = |x_i - y_j|`` by one matrix product; a floor under the root keeps the gradient of equal ones finite."""
+    centre = x.mean(-2, keepdim=True) if x.shape[-2] else 0.0  # similar vectors would cancel each other's digits
+    x, y = x - centre, y - centre
     product = x @ y.mT  # (b, m, n)
+    own, other = x.square().sum(-1)[..., :, None], y.square().sum(-1)[..., None, :]
     if _differentiated(product):
-        return (2 - 2 * product).clamp_min(1e-6).sqrt()
-    return product.mul_(-2).add_(2).clamp_min_(1e-6).sqrt_()
+        return (own + other - 2 * product).clamp_min(1e-6).sqrt()
+    return product.mul_(-2).add_(own).add_(other).clamp_min_(1e-6).sqrt_()
 
 
 def top_matches(log_probability: Float[Tensor, "b m n"], count: int, *, mutual: bool = False) -> TopMatches:
@@ -125,11 +128,16 @@ def _kernel_potentials(score: Tensor, log_r: Tensor, log_s: Tensor, iterations: 
     """
     top = score.detach().amax((-2, -1), keepdim=True) if score.numel() else 0.0
     kernel = (score - top).exp_()  # (b, m, n), in [exp(-40), 1]
-    f, g = torch.zeros_like(log_r), torch.zeros_like(log_s)
+    f, g = log_r, _all_ones(log_s)
     for _ in range(iterations):
         f = log_r - _log_product(kernel, g)  # a = r ⊘ (Υ b)
         g = log_s - _log_product(kernel.mT, f)  # b = s ⊘ (Υᵀ a)
     return f - (top if isinstance(top, float) else top[..., 0]), g
+
+
+def _all_ones(log_s: Tensor) -> Tensor:
+    """``log b`` at the start: b = 1, but for padding, which must not be heard even once."""
+    return torch.zeros_like(log_s).masked_fill(log_s <= _ZERO, _ZERO)
 
 
 def _log_product(kernel: Tensor, potential: Tensor) -> Tensor:
@@ -142,9 +150,9 @@ def _log_product(kernel: Tensor, potential: Tensor) -> Tensor:
 
 def _log_potentials(score: Tensor, log_r: Tensor, log_s: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
     """Algorithm 1 by log-sum-exp, for any λ; in blocks of rows where no gradient is asked for."""
-    f, g = torch.zeros_like(log_r), torch.zeros_like(log_s)
+    f, g = log_r, _all_ones(log_s)
     if 0 in score.shape:
-        return log_r, log_s
+        return f, g
     rows = score.shape[-2]
     if not _differentiated(score, log_r, log_s) and not torch.compiler.is_compiling():
         rows = max(1, _BLOCK // (score.shape[0] * score.shape[-1]))
