@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import gelu
+from torch.nn.functional import gelu, linear
 
 from plueckernet.geometry import LineSet
 from plueckernet.models.attention import Edges, mask_bias
@@ -100,17 +100,15 @@ class InvariantEncoder(nn.Module):
             scale = joint_scale(frame.anchor, nearest, mask)
         neighbours = nearest if sparse else None
         mode = int(lines.endpoints is not None)
-        edges, pooled = self._all_edges(frame, scale, mask, neighbours, mode)
+        bias, filters, pooled = self._all_edges(frame, scale, mask, neighbours, mode)
         x = self.line(torch.cat([pooled, self._unary(lines, frame, scale, mode)], -1))  # (s, n, c)
         x = x if mask is None else x * mask[..., None].to(x.dtype)
-        config = self.config
-        *biases, filters = edges.split([config.heads] * config.layers + [config.filters], 1)
-        return x, [Edges(bias, filters, neighbours) for bias in biases]
+        return x, [Edges(one, filters, neighbours) for one in bias.split(self.config.heads, 1)]
 
     def _all_edges(
         self, frame: Frame, scale: Tensor, mask: Tensor | None, neighbours: Tensor | None, mode: int
-    ) -> tuple[Tensor, Tensor]:
-        """Edges ``(s, layers * heads + filters, n, k)`` and their local averages, in blocks of lines."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Biases of all layers, filters and local averages of the edges, in blocks of lines."""
         sets, n = frame.along.shape
         step = n
         if not torch.is_grad_enabled() and not torch.compiler.is_compiling():
@@ -122,7 +120,8 @@ class InvariantEncoder(nn.Module):
         ]
         if len(blocks) == 1:
             return blocks[0]
-        return torch.cat([edges for edges, _ in blocks], 2), torch.cat([pooled for _, pooled in blocks], 1)
+        bias, filters, pooled = zip(*blocks, strict=True)
+        return torch.cat(bias, 2), torch.cat(filters, 2), torch.cat(pooled, 1)
 
     def _edges(
         self,
@@ -132,7 +131,7 @@ class InvariantEncoder(nn.Module):
         mask: Tensor | None,
         neighbours: Tensor | None,
         mode: int,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         index = None if neighbours is None else neighbours[:, rows]
         own = Frame(*(value[:, rows] for value in frame))
         near = frame if index is None else Frame(*(_gather(value, index) for value in frame))
@@ -145,13 +144,14 @@ class InvariantEncoder(nn.Module):
         weight = weight / weight.sum(-1, keepdim=True).clamp_min(1e-6)  # (s, r, radii, k)
         pooled = (weight.to(hidden.dtype) @ hidden).flatten(-2)  # (s, r, radii * e)
         # The product with the weights on the left puts the heads where attention wants them.
-        edges = self.head.weight @ hidden.flatten(1, 2).mT + self.head.bias[:, None]
+        left = self.head.weight.expand(span.shape[0], -1, -1)
+        edges = torch.baddbmm(self.head.bias[:, None], left, hidden.flatten(1, 2).mT)
         edges = edges.unflatten(-1, span.shape[1:])  # (s, layers * heads + filters, r, k)
         bias, filters = edges.split([edges.shape[1] - self.config.filters, self.config.filters], 1)
         if real is not None:
             bias = bias + mask_bias(real, bias.dtype)[:, None]
         filters = filters * weight[:, None, :, _FILTER_RADIUS].to(filters.dtype)
-        return torch.cat([bias, filters], 1), pooled
+        return bias, filters, pooled
 
     def _hidden(self, own: Frame, near: Frame, scale: Tensor, mode: int) -> tuple[Tensor, Tensor]:
         """First layer on the invariants of each line with each (of its neighbours), and their spans, scaled."""
@@ -164,8 +164,11 @@ class InvariantEncoder(nn.Module):
         angle = 2 * pair.half_tangent.to(dtype).atan()  # (s, r, k)
         angle = _bumps(angle, self.angle_centres.to(dtype))  # (s, r, k, angular)
         signed = torch.stack(pair.signed, -1).to(dtype)  # (s, r, k, 3)
-        hidden = self.radial(radial.flatten(-2)) + self.angular(torch.cat([angle, signed], -1))
-        return gelu(hidden * self.gain[mode] + self.shift[mode]), lengths[..., -1]  # (s, r, k, e), (s, r, k)
+        # Gain and shift go into the weights: edges are many, weights are few.
+        gain, shift = self.gain[mode], self.shift[mode]
+        hidden = linear(radial.flatten(-2), self.radial.weight * gain[:, None], self.radial.bias * gain + shift)
+        hidden = hidden + linear(torch.cat([angle, signed], -1), self.angular.weight * gain[:, None])
+        return gelu(hidden), lengths[..., -1]  # (s, r, k, e), (s, r, k)
 
     def _unary(self, lines: LineSet, frame: Frame, scale: Tensor, mode: int) -> Tensor:
         """What a line is by itself: its distance from the centre and, for segments, its length."""
