@@ -61,6 +61,13 @@ def test_no_mask_is_a_full_mask(config):
 
 
 @ALL
+def test_one_pair_needs_no_batch(config):
+    net = matcher(config)
+    source, target = random_lines(12, 0), random_lines(9, 1)
+    torch.testing.assert_close(net.match(source, target), match(net, source, target), atol=1e-5, rtol=1e-5)
+
+
+@ALL
 def test_permuting_lines_permutes_the_output(config):
     net = matcher(config)
     source, target = random_lines(21, 0), random_lines(18, 1)

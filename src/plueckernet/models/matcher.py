@@ -99,6 +99,11 @@ class Matcher(nn.Module):
         m, n = source.direction.shape[1], target.direction.shape[1]
         return self.head(x[:, :m], y[:, :n], source.mask, target.mask)
 
+    @torch.no_grad()
+    def match(self, source: LineSet, target: LineSet) -> Float[Tensor, "m n"]:
+        """Log-probabilities for one unbatched pair: what ``register(matcher=net.match)`` asks for."""
+        return self(_batch_of_one(source), _batch_of_one(target)).log_probability[0]
+
 
 class PlueckerTrunk(nn.Module):
     """Subspace coding and alternating self and cross attention (Sec. 3.2)."""
@@ -279,6 +284,11 @@ def _dual_softmax(
         p.sigmoid() if mask is None else p.sigmoid() * mask.to(p.dtype) for p, mask in zip(logits, masks, strict=True)
     )
     return MatchOutput(log_p, r, s)
+
+
+def _batch_of_one(lines: LineSet) -> LineSet:
+    names = [f.name for f in fields(lines) if getattr(lines, f.name) is not None]
+    return LineSet(**{name: getattr(lines, name)[None] for name in names})
 
 
 def _average(x: Tensor, mask: Tensor | None) -> Tensor:
