@@ -13,11 +13,13 @@ from typing import Annotated
 import typer
 
 from plueckernet.cli.convert import convert
+from plueckernet.cli.demo import demo
 from plueckernet.cli.info import info
+from plueckernet.cli.register import register
 from plueckernet.errors import PlueckernetError
 from plueckernet.version import __version__
 
-COMMANDS = (convert, info)
+COMMANDS = (register, demo, convert, info)
 
 app = typer.Typer(
     name="plueckernet",

@@ -1,0 +1,112 @@
+"""`plueckernet demo`: two line maps of one house, scanned twice, registered before your eyes."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from plueckernet.cli.summary import Row
+    from plueckernet.geometry import LineSet, Pose
+    from plueckernet.io import ReadReport
+    from plueckernet.result import RegistrationResult
+
+MONDAY, FRIDAY, TRUTH = "house_monday.obj", "house_friday.txt", "truth.json"
+_NEXT = f"""[bold]Next[/]
+  plueckernet demo --out demo                                         these maps, the result and a picture as files
+  plueckernet register demo/{MONDAY} demo/{FRIDAY}       the same with your own files
+  plueckernet register --help"""
+
+
+def demo(
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write the maps, the result and a picture there.")
+    ] = None,
+) -> None:
+    """Register two line maps of one house that come with the package, and compare with the truth."""
+    from rich.console import Console
+
+    from plueckernet.cli.summary import reading_rows, result_rows, rows_table
+    from plueckernet.registration import register
+
+    console = Console()
+    console.print("[bold]One house, scanned on Monday and on Friday, each scan in a frame of its own[/]\n")
+    reports, truth = _maps()
+    source, target = reports[0].lines, reports[1].lines
+    result = register(source, target)
+    console.print(rows_table([*reading_rows(reports), *result_rows(result), *_error_rows(result, truth)]), "")
+    _draw(console, source, target, result.target_T_source)
+    for note in _write(out, result, source, target) if out is not None else []:
+        console.print(note)
+    console.print(_NEXT)
+    if not result.ok:
+        raise typer.Exit(1)
+
+
+def _maps() -> tuple[tuple[ReadReport, ReadReport], Pose]:
+    """Both maps as read, and the true pose."""
+    import torch
+
+    from plueckernet.geometry import Pose
+    from plueckernet.io import read_lines_report
+
+    with as_file(files("plueckernet") / "demo") as folder:
+        reports = read_lines_report(folder / MONDAY), read_lines_report(folder / FRIDAY)
+        truth = json.loads((folder / TRUTH).read_text(encoding="utf-8"))
+    return reports, Pose.from_matrix(torch.tensor(truth["target_T_source"], dtype=torch.float64))
+
+
+def _error_rows(result: RegistrationResult, truth: Pose) -> Iterator[Row]:
+    """How far the pose is from the truth, where the common lines are."""
+    if result.target_T_source is None or result.covariance is None or result.centre is None:
+        return
+    angle = math.degrees(float(result.target_T_source.angle_to(truth)))
+    back = result.target_T_source.inverse() @ result.centre[None]
+    distance = float((truth @ back - result.centre).norm())
+    yield "covariance", "\n".join(" ".join(f"{x:9.1e}" for x in row) for row in result.covariance.tolist())
+    yield "true error", f"[bold]{angle:.2g}° and {1000 * distance:.2g} mm[/] at the same place"
+
+
+def _draw(console: Console, source: LineSet, target: LineSet, pose: Pose | None) -> None:
+    """Both maps from above, before and after, in the terminal."""
+    from rich.table import Table
+
+    from plueckernet.cli.braille import drawn
+    from plueckernet.cli.picture import before_and_after
+
+    panels = before_and_after(source, target, pose, elevation=90.0, turn=0.0)
+    columns = min((console.width - 3) // len(panels), 48)
+    grid = Table.grid(padding=(0, 3, 0, 0))
+    grid.add_row(*(f"[dim]{panel.title}, from above: [blue]target[/], [dark_orange]source[/][/]" for panel in panels))
+    grid.add_row(*(drawn(panel, panel.bounds(), columns) for panel in panels))
+    console.print(grid)
+
+
+def _write(folder: Path, result: RegistrationResult, source: LineSet, target: LineSet) -> Iterator[str]:
+    """Everything as files; what was written, in words."""
+    from plueckernet.cli.plot import save_plot
+    from plueckernet.errors import InputError, MissingDependencyError
+    from plueckernet.io import write_lines
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made: {error.strerror}") from error
+    write_lines(folder / MONDAY, source)
+    write_lines(folder / FRIDAY, target)
+    result.save(folder / "result.json")
+    if result.target_T_source is not None:
+        write_lines(folder / "aligned.obj", result.target_T_source @ source)
+    try:
+        save_plot(folder / "picture.png", source, target, result.target_T_source)
+    except MissingDependencyError as error:
+        yield f"no picture: {error}"
+    yield f"written to {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}\n"

@@ -1,0 +1,49 @@
+"""Two line maps before and after registration as a picture; needs matplotlib."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from plueckernet.cli.picture import Panel, before_and_after
+from plueckernet.errors import InputError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from plueckernet.geometry import LineSet, Pose
+
+SOURCE_COLOUR, TARGET_COLOUR = "#d9480f", "#1c5d99"
+_TITLES = {"before": "as they came, in two frames", "after": "registered"}
+
+
+def save_plot(path: Path, source: LineSet, target: LineSet, pose: Pose | None) -> None:
+    """Draw the maps as they came and, if there is a pose, as it lays them on each other."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError("matplotlib", "plot") from error
+
+    panels = before_and_after(source, target, pose, elevation=50.0, turn=30.0)
+    figure = Figure(figsize=(5.5 * len(panels), 4.6), dpi=130, layout="constrained", facecolor="white")
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        _draw(axes, panel)
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be written: {error}") from error
+
+
+def _draw(axes: Axes, panel: Panel) -> None:
+    from matplotlib.collections import LineCollection
+
+    for name, strokes, colour in (
+        ("target", panel.target, TARGET_COLOUR),
+        ("source", panel.source, SOURCE_COLOUR),
+    ):
+        axes.add_collection(LineCollection(list(strokes), colors=colour, linewidths=0.9, alpha=0.75, label=name))
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.autoscale_view()
+    axes.set_axis_off()
+    axes.set_title(_TITLES[panel.title], fontsize=12, color="#333333")
+    axes.legend(loc="lower left", frameon=False, fontsize=9)

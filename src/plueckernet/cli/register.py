@@ -1,0 +1,140 @@
+"""`plueckernet register`: the pose between two line maps."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from plueckernet.geometry import LineSet
+    from plueckernet.io import ReadReport
+    from plueckernet.registration import RegistrationSettings
+    from plueckernet.result import RegistrationResult
+
+
+def register(
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="Line map that is moved.")],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="Line map that stays.")],
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - for standard output.")
+    ] = None,
+    aligned: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the source in the target's frame, if a pose is found.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw both maps before and after.")] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(metavar="LENGTH", help="From where on two lines differ, in map units [default: by the maps]."),
+    ] = None,
+    directed: Annotated[bool, typer.Option("--directed", help="Trust the way lines are written.")] = False,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="The same seed gives the same result.")] = 0,
+    device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, ...")] = "cpu",
+    lod: Annotated[str | None, typer.Option(help="Level of detail of CityJSON [default: the highest].")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Find the pose of SOURCE in the frame of TARGET: any rotation, any translation, no initial guess.
+
+    Exit code 0: registered; 1: not registered, or ambiguous; 2: bad input.
+    """
+    from plueckernet import registration
+    from plueckernet.cli.progress import slow_bar
+
+    settings = _settings(directed, tolerance)
+    _check_device(device)
+    reports = _read((source, target), lod)
+    lines = reports[0].lines, reports[1].lines
+    with slow_bar(f"registering {len(lines[0])} to {len(lines[1])} lines"):
+        result = registration.register(*lines, settings=settings, seed=seed, device=device)
+    if not quiet:
+        _show(result, reports, to_stderr=str(json_file) == "-")
+    for note in _write(result, lines, json_file, aligned, plot):
+        if not quiet:
+            typer.echo(note, err=True)
+    if not result.ok:
+        raise typer.Exit(1)
+
+
+def _settings(directed: bool, tolerance: float | None) -> RegistrationSettings:
+    from plueckernet.errors import InputError
+    from plueckernet.registration import RegistrationSettings
+
+    if tolerance is not None and not 0 < tolerance < math.inf:
+        raise InputError(f"--tolerance: expected a positive length, got {tolerance}")
+    return RegistrationSettings(directed=directed, position_tolerance=tolerance)
+
+
+def _check_device(name: str) -> None:
+    import torch
+
+    from plueckernet.errors import InputError
+
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError) as error:  # builds of torch without a device answer by an assertion
+        raise InputError(f"--device {name}: {str(error).splitlines()[0]}") from error
+
+
+def _read(paths: tuple[Path, Path], lod: str | None) -> tuple[ReadReport, ReadReport]:
+    from plueckernet.cli.progress import slow_bar
+    from plueckernet.io import read_lines_report
+
+    def read(path: Path, level: str | None) -> ReadReport:
+        with slow_bar(f"reading {path.name}") as progress:
+            return read_lines_report(path, lod=level, progress=progress)
+
+    levels = _levels(paths, lod)
+    return read(paths[0], levels[0]), read(paths[1], levels[1])
+
+
+def _levels(paths: tuple[Path, Path], lod: str | None) -> list[str | None]:
+    """The level of detail for the map that has some; if neither has, reading the first one will say so."""
+    from plueckernet.io.registry import format_of_content
+    from plueckernet.io.source import Source
+
+    if lod is None:
+        return [None, None]
+    city = [path.is_file() and format_of_content(Source(path)).name == "cityjson" for path in paths]
+    return [lod if known or not any(city) else None for known in city]
+
+
+def _show(result: RegistrationResult, reports: tuple[ReadReport, ReadReport], to_stderr: bool) -> None:
+    from rich.console import Console
+
+    from plueckernet.cli.summary import reading_rows, result_rows, rows_table
+
+    rows = [*reading_rows(reports), *result_rows(result)]
+    Console(stderr=to_stderr).print(rows_table(rows))
+
+
+def _write(
+    result: RegistrationResult,
+    lines: tuple[LineSet, LineSet],
+    json_file: Path | None,
+    aligned: Path | None,
+    plot: Path | None,
+) -> list[str]:
+    """Write what was asked for; what was done about it, in words."""
+    from plueckernet.io import write_lines
+
+    notes = []
+    pose = None if result.target_T_source is None else result.target_T_source.to("cpu")
+    if str(json_file) == "-":
+        typer.echo(json.dumps(result.to_dict(), indent=1, allow_nan=False))
+    elif json_file is not None:
+        result.save(json_file)
+        notes.append(f"result written to {json_file}")
+    if aligned is not None and pose is not None:
+        write_lines(aligned, pose @ lines[0])
+        notes.append(f"source in the target's frame written to {aligned}")
+    elif aligned is not None:
+        notes.append(f"{aligned} not written: there is no pose")
+    if plot is not None:
+        from plueckernet.cli.plot import save_plot
+
+        save_plot(plot, *lines, pose)
+        notes.append(f"picture written to {plot}")
+    return notes

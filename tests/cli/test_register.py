@@ -1,0 +1,170 @@
+"""`plueckernet register`, from the files to the exit code."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from tests.cli.helpers import chaos, house, run
+
+from plueckernet.geometry import Pose
+from plueckernet.io import read_lines, write_lines
+
+KEYS = {
+    "schema", "version", "status", "reason", "confidence", "target_T_source", "covariance", "sigmas", "num_lines",
+    "num_matches", "num_inliers", "score", "noise", "matches", "inliers", "residuals", "alternatives", "timings",
+    "settings", "seed",
+}  # fmt: skip
+
+
+class Files(NamedTuple):
+    source: Path
+    target: Path
+    truth: Pose
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    """A house and the same house moved, in two formats."""
+    truth = Pose.random(generator=torch.Generator().manual_seed(1), translation=10.0)
+    write_lines(tmp_path / "a.obj", house())
+    write_lines(tmp_path / "b.txt", truth @ house())
+    return Files(tmp_path / "a.obj", tmp_path / "b.txt", truth)
+
+
+def load(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text())
+
+
+def test_registered(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "result.json", tmp_path / "aligned.ply"
+    assert run("register", files.source, files.target, "--json", out[0], "--aligned", out[1]) == 0
+    shown = capsys.readouterr().out
+    for part in ("registered", "confidence", "target_T_source", "rotation", "translation", "one sigma", "segments"):
+        assert part in shown
+    result = load(out[0])
+    assert set(result) == KEYS
+    assert (result["schema"], result["status"], result["seed"]) == (1, "success", 0)
+    found = torch.tensor(result["target_T_source"], dtype=torch.float64)
+    torch.testing.assert_close(found, files.truth.matrix(), atol=1e-6, rtol=0)
+    assert torch.tensor(result["covariance"]).shape == (6, 6)
+    assert result["num_inliers"] == len(result["inliers"]) == len(result["residuals"])
+    assert result["num_matches"] == len(result["matches"])
+    torch.testing.assert_close(read_lines(out[1]).endpoints, read_lines(files.target).endpoints, atol=1e-6, rtol=0)
+
+
+def test_not_registered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_lines(tmp_path / "a.npy", chaos(60, seed=1))
+    write_lines(tmp_path / "b.npy", chaos(60, seed=2))
+    out = tmp_path / "result.json", tmp_path / "aligned.obj"
+    assert run("register", tmp_path / "a.npy", tmp_path / "b.npy", "--json", out[0], "--aligned", out[1]) == 1
+    captured = capsys.readouterr()
+    assert "failed" in captured.out
+    assert "not written: there is no pose" in captured.err
+    assert not out[1].exists()
+    result = load(out[0])
+    assert set(result) == KEYS
+    assert (result["status"], result["target_T_source"], result["covariance"]) == ("failed", None, None)
+    assert result["reason"]
+
+
+def test_same_seed_same_result(files: Files, tmp_path: Path) -> None:
+    results = []
+    for name, seed in (("1.json", 3), ("2.json", 3)):
+        assert run("register", files.source, files.target, "--seed", seed, "-q", "--json", tmp_path / name) == 0
+        results.append(load(tmp_path / name))
+        results[-1].pop("timings")
+    assert results[0] == results[1]
+    assert results[0]["seed"] == 3
+
+
+def test_quiet_and_settings(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--quiet", "--directed", "--tolerance", 0.1, "--json", tmp_path / "r.json")
+    assert run("register", files.source, files.target, *options) == 0
+    assert capsys.readouterr() == ("", "")
+    settings = load(tmp_path / "r.json")["settings"]
+    assert settings["directed"] is True
+    assert settings["position_tolerance"] == pytest.approx(0.1)
+
+
+def test_json_on_standard_output(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("register", files.source, files.target, "--json", "-") == 0
+    captured = capsys.readouterr()
+    assert set(json.loads(captured.out)) == KEYS
+    assert "registered" in captured.err
+
+
+def test_what_was_left_out_is_told(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    with files.target.open("a") as stream:
+        stream.write("1 1 1 1 1 1\n")
+    assert run("register", files.source, files.target) == 0
+    assert "left out 1: zero length" in capsys.readouterr().out
+
+
+def test_bad_files(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad.txt"
+    bad.write_text("1 2 3 4 5 6\n1 2 three 4 5 6\n")
+    assert run("register", files.source, bad) == 2
+    assert capsys.readouterr().err.startswith(f"error: {bad}:2: ")
+    assert run("register", tmp_path / "missing.obj", files.target) == 2
+    assert capsys.readouterr().err == f"error: {tmp_path}/missing.obj: no such file or directory\n"
+    bad.write_text("1 2 3 4 5 6\n")
+    assert run("register", files.source, bad) == 2
+    assert "at least three" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--tolerance", "-1"], "--tolerance: expected a positive length"),
+        (["--tolerance", "nan"], "--tolerance: expected a positive length"),
+        (["--device", "abacus"], "--device abacus"),
+        (["--lod", "2.2"], "lod is for CityJSON"),
+        (["--seed", "-1"], "seed"),
+        (["--unheard-of"], "unheard-of"),
+    ],
+)
+def test_bad_options(files: Files, options: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("register", files.source, files.target, *options) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_level_of_detail_goes_to_the_map_that_has_some(tmp_path: Path) -> None:
+    from plueckernet.cli.register import _levels
+
+    city, table = tmp_path / "city.json", tmp_path / "table.txt"
+    city.write_text('{"type": "CityJSON", "version": "2.0", "CityObjects": {}, "vertices": []}')
+    table.write_text("1 2 3 4 5 6\n")
+    assert _levels((city, table), "2.2") == ["2.2", None]
+    assert _levels((table, table), "2.2") == ["2.2", "2.2"]  # reading will complain
+    assert _levels((city, table), None) == [None, None]
+
+
+def test_plot(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("register", files.source, files.target, "--plot", tmp_path / "p.png") == 0
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+    assert "picture written to" in capsys.readouterr().err
+
+
+def test_plot_needs_matplotlib(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hide(monkeypatch, "matplotlib")
+    assert run("register", files.source, files.target, "--plot", tmp_path / "p.png") == 2
+    assert "pip install 'plueckernet[plot]'" in capsys.readouterr().err
+
+
+def hide(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+    """As if the package were not installed."""
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name.split(".")[0] == package:
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
