@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from plueckernet.estimation.scoring import AnchoredLines, Tolerance
-from plueckernet.geometry.invariants import PairInvariants, pairwise_invariants
+from plueckernet.estimation.scoring import BLOCK, AnchoredLines, Tolerance
+from plueckernet.geometry.invariants import pairwise_invariants
 
 
-def compatibility(
-    source: AnchoredLines,
-    target: AnchoredLines,
-    tolerance: Tolerance,
-) -> Bool[Tensor, "k k"]:
+def compatibility(source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance) -> Bool[Tensor, "k k"]:
     """Pairs of row matches that one rigid motion can satisfy.
 
     The angle of the two lines and their distance must agree. For segments also the distance of their midpoints,
     which may differ by what the ends were cut. A line matched twice is compatible with neither of its matches.
     """
-    a, b = _invariants(source), _invariants(target)
-    agree = (a.cosine.acos() - b.cosine.acos()).abs_() < tolerance.angle
-    agree &= (a.distance - b.distance).abs_() < tolerance.position
-    if source.reach is not None and target.reach is not None:
-        agree &= _midpoints_agree(a, b, (source.reach - target.reach).abs(), tolerance)
-    agree &= _differ(source.lines.ids) & _differ(target.lines.ids)
-    return agree.fill_diagonal_(False)
+    size = max(1, BLOCK // max(1, len(source)))
+    one, two = source.to(torch.float32), target.to(torch.float32)
+    rows = [_compatible_rows(one, two, tolerance, slice(i, i + size)) for i in range(0, len(source), size)]
+    return torch.cat(rows).fill_diagonal_(False) if rows else torch.zeros(0, 0, dtype=torch.bool)
 
 
 def second_order(compatible: Bool[Tensor, "k k"]) -> Float[Tensor, "k k"]:
@@ -35,7 +30,7 @@ def second_order(compatible: Bool[Tensor, "k k"]) -> Float[Tensor, "k k"]:
     Wrong matches agree with one another by chance; that many agree with the same others is no chance.
     """
     counts = compatible.float()
-    return counts * (counts @ counts)
+    return (counts @ counts).mul_(counts)
 
 
 def match_support(support: Float[Tensor, "k k"], iterations: int = 10) -> Float[Tensor, " k"]:
@@ -46,16 +41,16 @@ def match_support(support: Float[Tensor, "k k"], iterations: int = 10) -> Float[
     return weight / weight.amax().clamp_min(1e-30)
 
 
-def _invariants(lines: AnchoredLines) -> PairInvariants:
-    """In single precision, which the tolerances never notice."""
-    return pairwise_invariants(lines.lines.to(torch.float32), lines.anchor.float())
-
-
-def _midpoints_agree(a: PairInvariants, b: PairInvariants, cut: Tensor, tolerance: Tolerance) -> Tensor:
-    slack = tolerance.position + (cut[:, None] + cut[None, :])
-    return (a.span - b.span).abs_() < slack
-
-
-def _differ(ids: Tensor | None) -> Tensor:
-    """Rows whose line is not the same one; rows without ids are taken as different lines."""
-    return torch.ones((), dtype=torch.bool) if ids is None else ids[:, None] != ids[None, :]
+def _compatible_rows(source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance, rows: slice) -> Tensor:
+    a = pairwise_invariants(source.lines, source.anchor, rows)
+    b = pairwise_invariants(target.lines, target.anchor, rows)
+    # cos(x - y) = cos x cos y + sin x sin y compares angles without computing them.
+    agree = (a.cosine * b.cosine).addcmul_(a.sine, b.sine) > math.cos(tolerance.angle)
+    agree &= (a.distance - b.distance).abs_() < tolerance.position
+    if source.reach is not None and target.reach is not None:
+        cut = (source.reach - target.reach).abs()
+        agree &= (a.span - b.span).abs_() < cut[rows, None] + (cut + tolerance.position)
+    for ids in (source.lines.ids, target.lines.ids):
+        if ids is not None:
+            agree &= ids[rows, None] != ids
+    return agree

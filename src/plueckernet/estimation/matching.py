@@ -15,10 +15,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from plueckernet.estimation.scoring import AnchoredLines
-from plueckernet.geometry.invariants import PairInvariants, pairwise_invariants
-
-_BLOCK = 20_000  # pairs of lines binned at a time, small enough for a processor's cache
+from plueckernet.estimation.scoring import BLOCK, AnchoredLines
+from plueckernet.geometry.invariants import pairwise_invariants
 
 
 @dataclass(frozen=True)
@@ -64,9 +62,9 @@ def top_matches(log_probability: Float[Tensor, "m n"], limit: int) -> Matches:
 
 def describe(lines: AnchoredLines, settings: DescriptorSettings) -> Float[Tensor, "n d"]:
     """Soft histograms of each line's invariants with all others, as square roots (Hellinger's distance)."""
-    invariants = pairwise_invariants(lines.lines.to(torch.float32), lines.anchor.float())
-    rows = max(1, _BLOCK // max(1, len(lines)))
-    blocks = [_histograms(invariants, slice(i, i + rows), settings) for i in range(0, len(lines), rows)]
+    single = lines.to(torch.float32)
+    rows = max(1, BLOCK // max(1, len(lines)))
+    blocks = [_histograms(single, slice(i, i + rows), settings) for i in range(0, len(lines), rows)]
     width = 2 * len(settings.angles) * settings.fine * ((settings.fine + 1) // 2)
     return torch.cat(blocks).sqrt() if blocks else lines.anchor.new_zeros(0, width).float()
 
@@ -83,17 +81,18 @@ def whiten(
     return normalize((first - mean) @ basis, dim=-1), normalize((second - mean) @ basis, dim=-1)
 
 
-def _histograms(invariants: PairInvariants, rows: slice, settings: DescriptorSettings) -> Tensor:
-    device = invariants.cosine.device
+def _histograms(lines: AnchoredLines, rows: slice, settings: DescriptorSettings) -> Tensor:
+    invariants = pairwise_invariants(lines.lines, lines.anchor, rows)
+    device = lines.anchor.device
     fine = torch.linspace(0, settings.farthest, settings.fine, device=device)
     coarse, width = fine[::2], 0.7 * float(fine[1] - fine[0])
     angles = torch.tensor(settings.angles, device=device)
-    kind = _bins(invariants.cosine[rows].acos(), angles, settings.angle_width)
-    near = (-0.5 * (invariants.span[rows] / settings.neighbourhood).square()).exp()
+    kind = _bins(invariants.cosine.acos(), angles, settings.angle_width)
+    near = (-0.5 * (invariants.span / settings.neighbourhood).square()).exp()
     near.diagonal(rows.start).zero_()
     kind = kind / kind.sum(-1, keepdim=True) * near[..., None]  # (r, n, angles)
-    across = _bins(invariants.distance[rows], fine, width), _bins(invariants.along[rows], coarse, 2 * width)
-    around = _bins(invariants.span[rows], fine, width), _bins(invariants.reach[rows], coarse, 2 * width)
+    across = _bins(invariants.distance, fine, width), _bins(invariants.along, coarse, 2 * width)
+    around = _bins(invariants.span, fine, width), _bins(invariants.reach, coarse, 2 * width)
     joint = [torch.einsum("rna,rnf,rnc->rafc", kind, *pair).flatten(1) for pair in (across, around)]
     return torch.cat(joint, -1)
 

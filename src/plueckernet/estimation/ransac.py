@@ -29,7 +29,7 @@ class RansacSettings:
     iterations: int = 1000  # pairs of matches drawn
     rounds: int = 4  # between which it may stop early
     confidence: float = 0.9999  # of having seen the best pose, to stop early; 1 never stops
-    polished: int = 4  # best hypotheses optimised locally
+    polished: int = 1  # best hypotheses optimised locally
     returned: int = 400  # hypotheses handed on, best first
 
 
@@ -53,23 +53,18 @@ def ransac_pose(
     """Poses ``target_T_source`` that explain the row matches, best first; none if no two matches agree."""
     if not len(source) == len(target) == probability.shape[0]:
         raise InputError("source, target and probability must have one row a match")
-    scorer = RowScorer(source, target, tolerance)
     pairs, chance = _draw(source, target, probability, tolerance, settings, seed)
+    scorer = RowScorer(source, target, tolerance)
     found = Hypotheses(Pose.identity(0, device=str(probability.device)), torch.zeros(0, device=probability.device), 0)
-    for batch in pairs.split(_round_size(settings)):
+    for batch in pairs.split(max(1, math.ceil(settings.iterations / settings.rounds))):
         poses = _solve(source.lines, target.lines, batch, tolerance)
         found = _merge(found, poses, scorer.scores(poses, probability), len(batch), settings.returned)
         if _may_stop(found, scorer, chance, settings.confidence):
             break
     if not len(found.scores) or not settings.polished:
         return found
-    better = polish(found.poses[: settings.polished], source, target, tolerance)
+    better = polish(found.poses[: settings.polished], source, target, scorer)
     return _merge(found, better, scorer.scores(better, probability), 0, settings.returned)
-
-
-def _round_size(settings: RansacSettings) -> int:
-    rounds = 1 if settings.confidence >= 1 else settings.rounds
-    return max(1, math.ceil(settings.iterations / rounds))
 
 
 def _draw(
@@ -85,12 +80,14 @@ def _draw(
     strength = match_support(support) * probability.to(support.dtype)
     chance = (support * strength[:, None] * strength[None, :]).triu_(1)
     chance = chance / chance.sum().clamp_min(1e-30)
-    pairs = chance.nonzero()
+    flat = chance.flatten()
+    places = flat.nonzero()[:, 0]
     # The first arrivals of exponential clocks are a weighted draw without replacement.
     generator = torch.Generator(device=chance.device).manual_seed(seed)
-    clock = torch.empty(len(pairs), device=chance.device).exponential_(generator=generator)
-    arrival = clock / chance[pairs[:, 0], pairs[:, 1]]
-    return pairs[arrival.topk(min(settings.iterations, len(pairs)), largest=False).indices], chance
+    clock = torch.empty(len(places), device=chance.device).exponential_(generator=generator)
+    first = clock.div_(flat[places]).topk(min(settings.iterations, len(places)), largest=False).indices
+    drawn = places[first]
+    return torch.stack([drawn // len(source), drawn % len(source)], -1), chance
 
 
 def _solve(source: LineSet, target: LineSet, pairs: Int[Tensor, "s 2"], tolerance: Tolerance) -> Pose:

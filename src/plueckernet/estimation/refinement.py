@@ -145,11 +145,10 @@ def search_tolerance(noise: NoiseModel, lever: float, most: Tolerance) -> Tolera
     return Tolerance(min(position, most.position), min(6 * noise.direction, most.angle), most.directed)
 
 
-def polish(poses: Pose, source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance, steps: int = 2) -> Pose:
-    """A few Gauss-Newton steps of many poses at once on row matches, each on its own inliers."""
-    noise = _initial_noise(tolerance)
+def polish(poses: Pose, source: AnchoredLines, target: AnchoredLines, scorer: RowScorer, steps: int = 2) -> Pose:
+    """A few Gauss-Newton steps of several poses at once on row matches, each on its own inliers."""
+    noise = _initial_noise(scorer.tolerance)
     sigma = noise.sigmas(source.lines), noise.sigmas(target.lines)
-    scorer = RowScorer(source, target, tolerance)
     for _ in range(steps):
         inlier = scorer.residuals(poses) < 1
         residuals = line_residuals(poses, source.lines, target.lines, source.anchor, target.anchor)

@@ -16,7 +16,9 @@ from torch import Tensor
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
 
-_BLOCK = 250_000  # entries of a (hypotheses, lines, lines) block, small enough for a processor's cache
+# Entries of a temporary. Small blocks stay in the cache and below the size from which the allocator gives memory
+# back to the system after every operation; larger ones were measured to be several times slower.
+BLOCK = 25_000
 
 
 @dataclass(frozen=True)
@@ -75,19 +77,23 @@ class RowScorer:
         self._square = (square * tolerance.position**-2).mT.float()  # (17, k)
         self._along = (along / tolerance.position).mT.float()  # (17, k)
         self._cosine = _outer(e, d).mT.float()  # (9, k)
-        self._tolerance = tolerance
+        self.tolerance = tolerance
 
     def residuals(self, poses: Pose) -> Float[Tensor, "h k"]:
         """Squared residuals in tolerances; 1 is the edge of an inlier."""
         entries = _pose_entries(poses).float()
         along = entries @ self._along
         distance = torch.addmm(along.square_(), entries, self._square, beta=-1).clamp_min_(0)
-        turn = _sine_square(entries[:, :9] @ self._cosine, self._tolerance)
-        return distance.add_(turn, alpha=self._tolerance.angle**-2)
+        turn = _sine_square(entries[:, :9] @ self._cosine, self.tolerance)
+        return distance.add_(turn, alpha=self.tolerance.angle**-2)
 
     def scores(self, poses: Pose, weight: Float[Tensor, " k"]) -> Float[Tensor, " h"]:
         """Weighted number of matches that each pose explains."""
-        return self.residuals(poses).neg_().add_(1).clamp_min_(0) @ weight.float()
+        count, weight = poses.rotation.shape[0], weight.float()
+        size = max(1, 20 * BLOCK // max(1, len(weight)))
+        blocks = [self.residuals(poses[i : i + size]) for i in range(0, count, size)]
+        scores = [block.neg_().add_(1).clamp_min_(0) @ weight for block in blocks]
+        return torch.cat(scores) if scores else weight.new_zeros(0)
 
 
 def pair_residuals(
@@ -117,7 +123,7 @@ def pair_residuals(
 
 def map_scores(poses: Pose, source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance) -> Float[Tensor, " h"]:
     """Number of lines that each pose explains, counting each line of either map once and taking the mean."""
-    block = max(1, _BLOCK // max(1, len(source) * len(target)))
+    block = max(1, 10 * BLOCK // max(1, len(source) * len(target)))
     poses, source, target = poses.to(torch.float32), source.to(torch.float32), target.to(torch.float32)
     scores = []
     for start in range(0, poses.rotation.shape[0], block):
@@ -131,7 +137,7 @@ def line_spacing(lines: AnchoredLines, tolerance: Tolerance) -> float:
     single = lines.to(torch.float32)
     still = Pose.identity(1, dtype=torch.float32, device=str(lines.anchor.device))
     closest = []
-    for rows in torch.arange(len(lines), device=lines.anchor.device).split(max(1, _BLOCK // len(lines))):
+    for rows in torch.arange(len(lines), device=lines.anchor.device).split(max(1, BLOCK // len(lines))):
         squares = pair_residuals(still, single[rows], single, tolerance)[0]
         squares[torch.arange(len(rows)), rows] = torch.inf
         closest.append(squares.amin(1))

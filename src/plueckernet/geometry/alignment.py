@@ -6,12 +6,12 @@ do not, and return every pose that a choice of signs allows.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from plueckernet.errors import DegenerateError, ShapeError
 from plueckernet.geometry.lines import LineSet
@@ -96,20 +96,15 @@ def two_line_poses(source: LineSet, target: LineSet) -> Pose:
     perpendicular to the middle of the other, which is what least squares gives. Sign choices are ordered
     ``(+,+), (-,-), (+,-), (-,+)``. Parallel lines give non-finite numbers; see :func:`two_line_agreement`.
     """
-    plus, minus, normal = _frame(target)
-    turned = torch.stack(
-        [
-            torch.stack([plus, minus, normal], -1),
-            torch.stack([-plus, -minus, normal], -1),
-            torch.stack([minus, plus, -normal], -1),
-            torch.stack([-minus, -plus, -normal], -1),
-        ],
-        -3,
-    )  # (*batch, 4, 3, 3)
-    rotation = turned @ torch.stack(_frame(source), -1)[..., None, :, :].mT
+    plus, minus, normal = (axis[..., None, :] for axis in _frame(source))
+    to_plus, to_minus, to_normal = (axis[..., :, None] for axis in _frame(target))
+    kept = to_plus * plus + to_minus * minus  # frames carried axis by axis, a sum of outer products
+    swapped = to_minus * plus + to_plus * minus  # flipping one line swaps v1 + v2 with v1 - v2
+    turned = to_normal * normal
+    rotation = torch.stack([turned + kept, turned - kept, swapped - turned, -swapped - turned], -3)  # (*, 4, 3, 3)
     from_point, to_point = _meeting_point(source), _meeting_point(target)
-    translation = to_point[..., None, :] - (rotation @ from_point[..., None, :, None])[..., 0]
-    return Pose(rotation, translation)
+    carried = (rotation * from_point[..., None, None, :]).sum(-1)
+    return Pose(rotation, to_point[..., None, :] - carried)
 
 
 def two_line_agreement(source: LineSet, target: LineSet, angle: float, distance: float) -> Bool[Tensor, "*batch 4"]:
@@ -119,13 +114,14 @@ def two_line_agreement(source: LineSet, target: LineSet, angle: float, distance:
     choices for which either differs by more than ``angle`` (radians) or ``distance`` are out, and so is every
     choice for nearly parallel lines.
     """
-    cos_s, gap_s, sine_s = _directed_invariants(source)
-    cos_t, gap_t, sine_t = _directed_invariants(target)
-    relative = torch.tensor([1.0, 1.0, -1.0, -1.0], dtype=cos_s.dtype, device=cos_s.device)
-    turn = (cos_s.clamp(-1, 1).acos()[..., None] - (relative * cos_t[..., None]).clamp(-1, 1).acos()).abs()
-    slip = (gap_s[..., None] - relative * gap_t[..., None]).abs()
-    skewed = torch.minimum(sine_s, sine_t)[..., None] > max(angle, 1e-3)
-    return (turn < angle) & (slip < distance) & skewed
+    cosine, gap, sine = _directed_invariants(source)
+    other_cosine, other_gap, other_sine = _directed_invariants(target)
+    # cos(x - y) = cos x cos y + sin x sin y; flipping one line negates its cosine and its signed distance.
+    product, sines = cosine * other_cosine, sine * other_sine
+    skewed = torch.minimum(sine, other_sine) > max(angle, 1e-3)
+    same = skewed & (sines + product > math.cos(angle)) & ((gap - other_gap).abs() < distance)
+    opposite = skewed & (sines - product > math.cos(angle)) & ((gap + other_gap).abs() < distance)
+    return torch.stack([same, same, opposite, opposite], -1)
 
 
 def fit_directed(
@@ -157,25 +153,32 @@ def _fit_rotation(source: LineSet, target: LineSet, weight: Tensor) -> tuple[Ten
 
 def _frame(pair: LineSet) -> tuple[Tensor, Tensor, Tensor]:
     first, second = pair.direction.unbind(-2)
-    plus, minus = normalize(first + second, dim=-1), normalize(first - second, dim=-1)
+    cosine = (first * second).sum(-1, keepdim=True)
+    plus = (first + second) * (2 + 2 * cosine).rsqrt()
+    minus = (first - second) * (2 - 2 * cosine).rsqrt()
     return plus, minus, torch.linalg.cross(plus, minus)
 
 
 def _meeting_point(pair: LineSet) -> Tensor:
-    """Middle of the common perpendicular of two lines."""
+    """Middle of the common perpendicular of two lines.
+
+    The line along it through both has direction ``n = d1 x d2``; the middle is where the planes spanned by ``n``
+    and either line meet, halfway in height.
+    """
     (d1, d2), (m1, m2) = pair.direction.unbind(-2), pair.moment.unbind(-2)
     normal = torch.linalg.cross(d1, d2)
-    on_first = (m2 * normal).sum(-1, keepdim=True) * d1 - torch.linalg.cross(m1, torch.linalg.cross(d2, normal))
-    on_second = torch.linalg.cross(m2, torch.linalg.cross(d1, normal)) - (m1 * normal).sum(-1, keepdim=True) * d2
+    height = (m2 * normal).sum(-1, keepdim=True), (m1 * normal).sum(-1, keepdim=True)
+    on_first = height[0] * d1 - torch.linalg.cross(m1, torch.linalg.cross(d2, normal))
+    on_second = torch.linalg.cross(m2, torch.linalg.cross(d1, normal)) - height[1] * d2
     return (on_first + on_second) / (2 * normal.square().sum(-1, keepdim=True))
 
 
 def _directed_invariants(pair: LineSet) -> tuple[Tensor, Tensor, Tensor]:
     """Cosine, signed distance along ``d1 x d2``, sine of two lines as they are written."""
-    (d1, d2), (m1, m2) = pair.direction.unbind(-2), pair.moment.unbind(-2)
-    sine = torch.linalg.cross(d1, d2).norm(dim=-1)
-    gap = ((d1 * m2).sum(-1) + (d2 * m1).sum(-1)) / sine.clamp_min(1e-12)
-    return (d1 * d2).sum(-1), gap, sine
+    cosine = (pair.direction[..., 0, :] * pair.direction[..., 1, :]).sum(-1)
+    sine = (1 - cosine.square()).clamp_min(0).sqrt()
+    mutual = (pair.direction * pair.moment.flip(-2)).sum((-1, -2))  # d1 . m2 + d2 . m1
+    return cosine, mutual / sine.clamp_min(1e-12), sine
 
 
 def _widest_pair(lines: LineSet) -> tuple[Tensor, Tensor]:

@@ -19,29 +19,32 @@ _PARALLEL = 0.05  # sine of the angle under which the common perpendicular is no
 
 @dataclass(frozen=True, eq=False)
 class PairInvariants:
-    """Invariants of all ordered pairs ``(i, j)`` of lines in a set."""
+    """Invariants of ordered pairs ``(i, j)`` of lines: ``r`` of the lines of a set with all ``n`` of them."""
 
-    cosine: Float[Tensor, "*batch n n"]  # |cos| of the angle
-    distance: Float[Tensor, "*batch n n"]  # between the infinite lines
-    reach: Float[Tensor, "*batch n n"]  # from the anchor of j to line i
-    along: Float[Tensor, "*batch n n"]  # |coordinate| of the anchor of j along line i, from the anchor of i
-    span: Float[Tensor, "*batch n n"]  # between the anchors
+    cosine: Float[Tensor, "*batch r n"]  # |cos| of the angle
+    sine: Float[Tensor, "*batch r n"]
+    distance: Float[Tensor, "*batch r n"]  # between the infinite lines; for nearly parallel ones, `reach`
+    reach: Float[Tensor, "*batch r n"]  # from the anchor of j to line i
+    along: Float[Tensor, "*batch r n"]  # |coordinate| of the anchor of j along line i, from the anchor of i
+    span: Float[Tensor, "*batch r n"]  # between the anchors
 
 
-def pairwise_invariants(lines: LineSet, anchors: Float[Tensor, "*batch n 3"]) -> PairInvariants:
-    r"""All pairs at once, as matrix products.
+def pairwise_invariants(
+    lines: LineSet, anchors: Float[Tensor, "*batch n 3"], rows: slice = slice(None)
+) -> PairInvariants:
+    """All pairs, or those of some rows with all lines, as matrix products.
 
     With directions ``d``, moments ``m`` and anchors ``a``: ``|d_i . d_j|``; the distance of two skew lines
     ``|d_i . m_j + d_j . m_i| / |d_i x d_j|``, of two nearly parallel ones ``|d_i x (a_j - a_i)|``; and the anchor
     of ``j`` in cylinder coordinates about line ``i``.
     """
     d, m = lines.direction, lines.moment
-    cosine = (d @ d.mT).abs().clamp(max=1)
-    along = (d @ anchors.mT - (d * anchors).sum(-1)[..., :, None]).abs()
-    span = torch.cdist(anchors, anchors)
-    reach = (span.square() - along.square()).clamp_min(0).sqrt()
-    sine = (1 - cosine.square()).clamp_min(0).sqrt()
-    mutual = d @ m.mT
-    skew = (mutual + mutual.mT).abs() / sine.clamp_min(_PARALLEL)
-    parallel = (reach + reach.mT) / 2
-    return PairInvariants(cosine, torch.where(sine > _PARALLEL, skew, parallel), reach, along, span)
+    own, own_moment, own_anchor = d[..., rows, :], m[..., rows, :], anchors[..., rows, :]
+    cosine = (own @ d.mT).abs_().clamp_(max=1)
+    sine = (1 - cosine.square()).sqrt_()
+    along = (own @ anchors.mT).sub_((own * own_anchor).sum(-1)[..., :, None]).abs_()
+    span = torch.cdist(own_anchor, anchors)
+    reach = span.square().addcmul_(along, along, value=-1).clamp_min_(0).sqrt_()
+    skew = torch.cat([own, own_moment], -1) @ torch.cat([m, d], -1).mT
+    skew = skew.abs_().div_(sine.clamp_min(_PARALLEL))
+    return PairInvariants(cosine, sine, torch.where(sine > _PARALLEL, skew, reach), reach, along, span)

@@ -22,7 +22,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from plueckernet.geometry.lines import LineSet
-from plueckernet.geometry.pose import Pose, skew
+from plueckernet.geometry.pose import Pose
 
 
 @dataclass(frozen=True)
@@ -78,15 +78,17 @@ def line_residuals(
     cosine = (turned * e).sum(-1, keepdim=True).clamp_min(1e-6)
     lever = ((q - point) * e).sum(-1, keepdim=True) / cosine
     crossing = point + lever * turned
-    across = _across(e).mT  # (n, 2, 3)
-    project = across - (across @ turned[..., None]) * (e / cosine)[..., None, :]  # (*batch, n, 2, 3)
-    zeros = torch.zeros_like(project)
+    across = _across(e)  # (n, 2, 3)
+    tilt = (across * turned[..., None, :]).sum(-1)  # (*batch, n, 2)
+    project = across - tilt[..., None] * (e / cosine)[..., None, :]  # (*batch, n, 2, 3)
+    # For a row p of a 2x3 block, -p^T [x]x = (x x p)^T.
+    turn = torch.linalg.cross(turned[..., None, :], across.expand_as(project))
     return Residuals(
-        position=(across @ (crossing - q)[..., None])[..., 0],
-        direction=(across @ turned[..., None])[..., 0],
+        position=(across * (crossing - q)[..., None, :]).sum(-1),
+        direction=tilt,
         lever=lever[..., 0],
-        position_jacobian=torch.cat([-project @ skew(crossing), project], -1),
-        direction_jacobian=torch.cat([-across @ skew(turned), zeros], -1),
+        position_jacobian=torch.cat([torch.linalg.cross(crossing[..., None, :], project), project], -1),
+        direction_jacobian=torch.cat([turn, torch.zeros_like(turn)], -1),
     )
 
 
@@ -121,7 +123,7 @@ def whitened(
     return value, jacobian
 
 
-def _across(direction: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 3 2"]:
+def _across(direction: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 2 3"]:
     """Two orthonormal vectors across each direction (Duff et al. 2017, continuous but for the plane z = 0)."""
     x, y, z = direction.unbind(-1)
     sign = torch.where(z < 0, -1.0, 1.0).to(direction.dtype)
@@ -129,4 +131,4 @@ def _across(direction: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 3 2"]
     b = x * y * a
     first = torch.stack([1 + sign * x * x * a, sign * b, -sign * x], -1)
     second = torch.stack([b, sign + y * y * a, -y], -1)
-    return torch.stack([first, second], -1)
+    return torch.stack([first, second], -2)
