@@ -12,8 +12,8 @@ from jaxtyping import Float64
 if TYPE_CHECKING:
     from plueckernet.geometry import LineSet, Pose
 
-Segments = Float64[np.ndarray, "n 2 3"]
-Strokes = Float64[np.ndarray, "n 2 2"]
+Segments = Float64[np.ndarray, "_ 2 3"]
+Strokes = Float64[np.ndarray, "_ 2 2"]
 
 
 @dataclass(frozen=True)

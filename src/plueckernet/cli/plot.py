@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from plueckernet.geometry import LineSet, Pose
 
-SOURCE_COLOUR, TARGET_COLOUR = "#d9480f", "#1c5d99"
+SOURCE_COLOUR, TARGET_COLOUR = "#c2410c", "#93c5fd"
 _TITLES = {"before": "as they came, in two frames", "after": "registered"}
 
 
@@ -25,7 +25,7 @@ def save_plot(path: Path, source: LineSet, target: LineSet, pose: Pose | None) -
         raise MissingDependencyError("matplotlib", "plot") from error
 
     panels = before_and_after(source, target, pose, elevation=50.0, turn=30.0)
-    figure = Figure(figsize=(5.5 * len(panels), 4.6), dpi=130, layout="constrained", facecolor="white")
+    figure = Figure(figsize=(5.5 * len(panels), 4.6), dpi=120, layout="constrained", facecolor="white")
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         _draw(axes, panel)
     try:
@@ -37,11 +37,14 @@ def save_plot(path: Path, source: LineSet, target: LineSet, pose: Pose | None) -
 def _draw(axes: Axes, panel: Panel) -> None:
     from matplotlib.collections import LineCollection
 
-    for name, strokes, colour in (
-        ("target", panel.target, TARGET_COLOUR),
-        ("source", panel.source, SOURCE_COLOUR),
+    # The target is broad and pale, so that a source line that lies on it is seen together with it.
+    for name, strokes, colour, width in (
+        ("target", panel.target, TARGET_COLOUR, 2.1),
+        ("source", panel.source, SOURCE_COLOUR, 0.8),
     ):
-        axes.add_collection(LineCollection(list(strokes), colors=colour, linewidths=0.9, alpha=0.75, label=name))
+        axes.add_collection(
+            LineCollection(list(strokes), colors=colour, linewidths=width, capstyle="round", label=name)
+        )
     axes.set_aspect("equal", adjustable="datalim")
     axes.autoscale_view()
     axes.set_axis_off()

@@ -1,0 +1,75 @@
+"""The table of numbers in README.md, made from ``results/*.json``.
+
+``python -m benchmarks.readme_table`` writes it between two markers. A result takes part by a list ``table`` of rows,
+each with ``what`` was measured, what was ``asked`` of it (may be missing) and what was ``measured``, as text.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import RESULTS
+
+README = Path(__file__).parents[1] / "README.md"
+BEGIN = "<!-- numbers: written by python -m benchmarks.readme_table -->"
+END = "<!-- end of numbers -->"
+ORDER = ("registration", "estimation", "confidence", "calibration", "networks_cpu", "networks_gpu")
+
+
+def rows(name: str, result: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """What a result has to say: its own table, or what is known to be in it."""
+    if "table" in result:
+        return [(row["what"], row.get("asked", ""), row["measured"]) for row in result["table"]]
+    return _confidence_rows(result) if name == "confidence" else []
+
+
+def table(folder: Path = RESULTS) -> str:
+    """All results that there are, as one Markdown table."""
+    paths = sorted(folder.glob("*.json"), key=lambda path: (_place(path.stem), path.stem))
+    found = [
+        (*row, path.name)
+        for path in paths
+        for row in rows(path.stem, json.loads(path.read_text(encoding="utf-8")))
+    ]  # fmt: skip
+    if not found:
+        return "No benchmark has been run yet: `make bench`."
+    lines = [f"| {what} | {asked or '–'} | {measured} | `{source}` |" for what, asked, measured, source in found]
+    return "\n".join(["| what | asked | measured | in `benchmarks/results` |", "|---|---|---|---|", *lines])
+
+
+def filled(readme: str, content: str) -> str:
+    """The README with the content between its markers."""
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"README.md has no {BEGIN!r} followed by {END!r}")
+    return f"{before}{BEGIN}\n\n{content}\n\n{END}{after}"
+
+
+def _place(name: str) -> int:
+    return ORDER.index(name) if name in ORDER else len(ORDER)
+
+
+def _confidence_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
+    bins = result.get("reliability_on_held_out_half", [])
+    sure = [one for one in bins if one["from"] >= 0.9]
+    pairs = sum(one["pairs"] for one in sure)
+    if not pairs:
+        return []
+    said, right = (sum(one["pairs"] * one[key] for one in sure) / pairs for key in ("said", "right"))
+    measured = f"{right:.0%} are right, {said:.0%} was said ({pairs} held-out pairs)"
+    return [("results that say a confidence of 0.9 or more", "as said", measured)]
+
+
+def main() -> None:
+    """Write the table; say which results have none."""
+    README.write_text(filled(README.read_text(encoding="utf-8"), table()), encoding="utf-8")
+    for path in sorted(RESULTS.glob("*.json")):
+        if not rows(path.stem, json.loads(path.read_text(encoding="utf-8"))):
+            print(f"{path.name} has no rows for the README")
+
+
+if __name__ == "__main__":
+    main()
