@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -41,8 +40,8 @@ class Fragments:
     def __len__(self) -> int:
         return len(self.line)
 
-    def __getitem__(self, rows: Tensor) -> Self:
-        return type(self)(self.line[rows], self.span[rows], self.endpoints[rows])
+    def __getitem__(self, rows: Tensor) -> "Fragments":
+        return Fragments(self.line[rows], self.span[rows], self.endpoints[rows])
 
     def lines(self) -> LineSet:
         """The segments as anybody sees them."""
@@ -52,7 +51,7 @@ class Fragments:
         """Which of them are long enough to be recorded."""
         return self.span[:, 1] - self.span[:, 0] > _SHORTEST
 
-    def within(self, axis: Float[Tensor, "3"], low: float, high: float) -> Self:
+    def within(self, axis: Float[Tensor, "3"], low: float, high: float) -> "Fragments":
         """What lies in the slab ``low <= axis . x <= high``; rows outside are left without length."""
         height = self.endpoints @ axis
         rise = height[:, 1] - height[:, 0]
@@ -61,7 +60,7 @@ class Fragments:
         cut = ((borders - height[:, :1]) / safe[:, None]).sort(-1).values.clamp(0, 1)
         span = self.span[:, :1] + cut * (self.span[:, 1:] - self.span[:, :1])
         start, end = self.endpoints[:, :1], self.endpoints[:, 1:]
-        return type(self)(self.line, span, start + cut[..., None] * (end - start))
+        return Fragments(self.line, span, start + cut[..., None] * (end - start))
 
 
 def survey(scene: LineSet, settings: Survey, generator: torch.Generator) -> Fragments:

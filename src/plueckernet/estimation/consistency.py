@@ -33,12 +33,12 @@ def second_order(compatible: Bool[Tensor, "k k"]) -> Float[Tensor, "k k"]:
     return (counts @ counts).mul_(counts)
 
 
-def match_support(support: Float[Tensor, "k k"], iterations: int = 10) -> Float[Tensor, " k"]:
-    """How strongly each match belongs to the largest consistent group: the leading eigenvector, largest entry 1."""
+def match_support(support: Float[Tensor, "k k"], iterations: int = 4) -> Float[Tensor, " k"]:
+    """How strongly each match belongs to the largest consistent group: about the leading eigenvector, of length 1."""
     weight = support.sum(-1)
     for _ in range(iterations):
-        weight = support @ (weight / weight.amax().clamp_min(1e-30))
-    return weight / weight.amax().clamp_min(1e-30)
+        weight = support @ (weight / weight.norm().clamp_min(1e-30))
+    return weight / weight.norm().clamp_min(1e-30)
 
 
 def _compatible_rows(source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance, rows: slice) -> Tensor:

@@ -16,7 +16,7 @@ from plueckernet.estimation.refinement import Refinement
 # Of a logistic model of `features`, fitted by `python -m benchmarks.confidence`.
 WEIGHTS = (-2.0, 1.0, 8.0, -6.0)
 _BELIEVE = 0.5  # confidence from which a pose is called a success
-_RIVAL = 0.85  # relative score from which a rival is as good
+_RIVAL = 0.9  # relative score from which a rival is as good
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,13 @@ def confidence(evidence: Evidence) -> float:
 
 def judge(evidence: Evidence) -> Verdict:
     """Success, ambiguity or failure, and why."""
-    sure = confidence(evidence)
-    basis = f"{evidence.inliers} lines coincide, {evidence.share:.0%} of the smaller map is explained"
     if evidence.inliers == 0:
         return Verdict(Status.FAILED, 0.0, "no pose explains three lines or more of both maps")
-    if sure >= _BELIEVE:
-        return Verdict(Status.SUCCESS, sure, f"{basis}, the next best pose explains {evidence.rival:.0%} of that")
-    if evidence.rival > _RIVAL and evidence.share > 0.5:
-        return Verdict(Status.AMBIGUOUS, sure, f"{basis}, but another pose explains {evidence.rival:.0%} of that")
-    return Verdict(
-        Status.FAILED, sure, f"only {basis}, and another pose explains {evidence.rival:.0%} of that"
-    )
+    sure = confidence(evidence)
+    basis = f"{evidence.inliers} lines coincide and {evidence.share:.0%} of the smaller map is explained"
+    rival = f"another pose explains {evidence.rival:.0%} as much"
+    if sure >= _BELIEVE and evidence.rival < _RIVAL:
+        return Verdict(Status.SUCCESS, sure, f"{basis}; {rival}")
+    if sure >= _BELIEVE:  # a symmetric place: one of several equally good poses
+        return Verdict(Status.AMBIGUOUS, min(sure, 0.5), f"{basis}, but {rival}")
+    return Verdict(Status.FAILED, sure, f"only {basis}, and {rival}")

@@ -145,7 +145,7 @@ def search_tolerance(noise: NoiseModel, lever: float, most: Tolerance) -> Tolera
     return Tolerance(min(position, most.position), min(6 * noise.direction, most.angle), most.directed)
 
 
-def polish(poses: Pose, source: AnchoredLines, target: AnchoredLines, scorer: RowScorer, steps: int = 2) -> Pose:
+def polish(poses: Pose, source: AnchoredLines, target: AnchoredLines, scorer: RowScorer, steps: int = 1) -> Pose:
     """A few Gauss-Newton steps of several poses at once on row matches, each on its own inliers."""
     noise = _initial_noise(scorer.tolerance)
     sigma = noise.sigmas(source.lines), noise.sigmas(target.lines)

@@ -18,7 +18,7 @@ from plueckernet.geometry.pose import Pose
 
 # Entries of a temporary. Small blocks stay in the cache and below the size from which the allocator gives memory
 # back to the system after every operation; larger ones were measured to be several times slower.
-BLOCK = 25_000
+BLOCK = 50_000
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class RowScorer:
     def scores(self, poses: Pose, weight: Float[Tensor, " k"]) -> Float[Tensor, " h"]:
         """Weighted number of matches that each pose explains."""
         count, weight = poses.rotation.shape[0], weight.float()
-        size = max(1, 20 * BLOCK // max(1, len(weight)))
+        size = max(1, 10 * BLOCK // max(1, len(weight)))
         blocks = [self.residuals(poses[i : i + size]) for i in range(0, count, size)]
         scores = [block.neg_().add_(1).clamp_min_(0) @ weight for block in blocks]
         return torch.cat(scores) if scores else weight.new_zeros(0)
@@ -123,7 +123,7 @@ def pair_residuals(
 
 def map_scores(poses: Pose, source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance) -> Float[Tensor, " h"]:
     """Number of lines that each pose explains, counting each line of either map once and taking the mean."""
-    block = max(1, 10 * BLOCK // max(1, len(source) * len(target)))
+    block = max(1, 5 * BLOCK // max(1, len(source) * len(target)))
     poses, source, target = poses.to(torch.float32), source.to(torch.float32), target.to(torch.float32)
     scores = []
     for start in range(0, poses.rotation.shape[0], block):

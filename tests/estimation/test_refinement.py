@@ -1,0 +1,101 @@
+"""Refinement reaches the maximum of the likelihood, and its covariance tells how far off that is."""
+
+import math
+
+import pytest
+import torch
+from tests.estimation.lines_for_tests import errors, matched_lines
+
+from plueckernet.estimation.refinement import mutual_matches, refine_matches, refine_pose
+from plueckernet.estimation.scoring import AnchoredLines, Tolerance
+from plueckernet.geometry import LineSet, Pose
+from plueckernet.geometry.residuals import NoiseModel, line_residuals, whitened
+
+
+def perturbed(pose: Pose, size: float, seed: int = 0) -> Pose:
+    xi = size * torch.randn(6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return Pose.exp(xi) @ pose
+
+
+def test_exact_lines_give_the_exact_pose():
+    source, target, pose, _ = matched_lines(position=0, degrees=0)
+    found = refine_pose(perturbed(pose, 0.003), source, target, Tolerance(0.3, 0.1))
+    assert found is not None
+    assert found.converged
+    assert errors(found.pose, pose)[0] < 1e-6
+    assert torch.equal(found.matches[:, 0], found.matches[:, 1])
+
+
+def test_gradient_of_the_likelihood_vanishes():
+    source, target, pose, _ = matched_lines(count=80)
+    found = refine_matches(pose, source, target, NoiseModel())
+    rows = found.matches[:, 0]
+
+    def cost(xi):
+        moved = Pose.exp(xi) @ found.pose
+        r = line_residuals(moved, source[rows].lines, target[rows].lines, source.anchor[rows], target.anchor[rows])
+        noise = NoiseModel()
+        value, _ = whitened(r, noise.sigmas(source[rows].lines), noise.sigmas(target[rows].lines))
+        return value.square().sum() / 2
+
+    at = torch.zeros(6, dtype=torch.float64)
+    gradient = torch.autograd.functional.jacobian(cost, at)
+    # In standard deviations; what is left is the lever's change, which Gauss-Newton leaves out.
+    step = found.covariance @ gradient
+    assert float((step / found.covariance.diagonal().sqrt()).abs().max()) < 0.15
+
+
+def test_wrong_matches_are_gated_out():
+    source, target, pose, bad = matched_lines(wrong=0.5)
+    found = refine_matches(perturbed(pose, 0.01), source, target, NoiseModel())
+    assert int((found.matches[:, 0] < bad).sum()) <= 2
+    assert int((found.matches[:, 0] >= bad).sum()) >= 95
+
+
+def test_covariance_is_honest():
+    nees = []
+    for seed in range(60):
+        source, target, pose, _ = matched_lines(count=60, seed=seed)
+        found = refine_pose(pose, source, target, Tolerance(0.6, 0.15))
+        xi = (pose @ found.pose.inverse()).log()
+        nees.append(float(xi @ torch.linalg.solve(found.covariance, xi)))
+    assert 4.8 < sum(nees) / len(nees) < 7.4  # 6, give or take three standard errors of 60 pairs
+
+
+def test_noise_is_estimated():
+    source, target, pose, _ = matched_lines(count=400, position=0.03, degrees=1.0)
+    found = refine_pose(pose, source, target, Tolerance(0.6, 0.15))
+    assert found.noise.position == pytest.approx(0.03, rel=0.25)
+    assert found.noise.direction == pytest.approx(math.radians(1.0) / math.sqrt(3), rel=0.25)
+
+
+def test_swapped_maps_give_the_inverse():
+    source, target, pose, _ = matched_lines(count=100)
+    there = refine_pose(pose, source, target, Tolerance(0.6, 0.15))
+    back = refine_pose(pose.inverse(), target, source, Tolerance(0.6, 0.15))
+    turn, shift = errors(there.pose, back.pose.inverse())
+    assert turn < 0.02
+    assert shift < 0.005
+
+
+def test_mutual_matches_in_slabs_are_those_of_all_pairs():
+    generator = torch.Generator().manual_seed(0)
+    start = torch.rand(900, 1, 3, generator=generator, dtype=torch.float64) * 40
+    ends = torch.cat([start, start + torch.randn(900, 1, 3, generator=generator, dtype=torch.float64)], 1)
+    lines = LineSet.from_segments(ends)
+    shaken = LineSet.from_segments(ends + 0.02 * torch.randn(900, 2, 3, generator=generator, dtype=torch.float64))
+    source, target, tolerance = AnchoredLines.of(lines), AnchoredLines.of(shaken), Tolerance(0.2, 0.2)
+    fast = mutual_matches(Pose.identity(), source, target, tolerance)
+    pieces = [mutual_matches(Pose.identity(), source[i], target, tolerance) for i in torch.arange(900).split(250)]
+    near = torch.cat([piece + torch.tensor([250 * k, 0]) for k, piece in enumerate(pieces)])
+    assert {tuple(row) for row in fast.tolist()} <= {tuple(row) for row in near.tolist()}
+    assert float((fast[:, 0] == fast[:, 1]).double().mean()) > 0.95
+    assert len(fast) > 800
+
+
+def test_too_little_to_go_by():
+    source, target, pose, _ = matched_lines(count=2)
+    assert refine_pose(pose, source, target, Tolerance()) is None
+    points = torch.randn(10, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    up = LineSet.from_point_direction(points, torch.tensor([[0.0, 0, 1]], dtype=torch.float64).expand(10, 3))
+    assert refine_pose(Pose.identity(), AnchoredLines.of(up), AnchoredLines.of(up), Tolerance()) is None

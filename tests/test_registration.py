@@ -1,0 +1,181 @@
+"""Registration finds the motion wherever the maps lie and however they are written, and says when it cannot."""
+
+import json
+import math
+
+import pytest
+import torch
+from tests.estimation.lines_for_tests import errors
+
+import plueckernet as pn
+from plueckernet.data.protocols import AnyProtocol, ScanProtocol, sample_pair, unrelated_pair
+from plueckernet.data.scenes import make_scene
+from plueckernet.geometry import LineSet, Pose, Similarity
+from plueckernet.registration import RegistrationSettings, register
+
+SCAN = ScanProtocol(overlap=0.6)
+
+
+def house(seed: int = 7, protocol=SCAN):
+    return sample_pair(make_scene("indoor", seed), protocol, seed)
+
+
+@pytest.mark.parametrize("protocol", [SCAN, AnyProtocol(), AnyProtocol(segments=True)], ids=["scan", "any", "segments"])
+def test_any_rotation_is_found(protocol):
+    pair = house(protocol=protocol)
+    result = register(pair.source, pair.target)
+    assert result.status is pn.Status.SUCCESS
+    turn, shift = errors(result.target_T_source, pair.target_T_source)
+    assert turn < 1
+    assert shift < 0.15
+    true = {tuple(row) for row in pair.matches.tolist()}
+    hits = sum(tuple(row) in true for row in result.inliers.tolist())
+    assert hits > 0.6 * len(result.inliers)
+
+
+def test_same_input_same_output():
+    pair = house()
+    first, second = (register(pair.source, pair.target, seed=5).to_dict() for _ in range(2))
+    first.pop("timings"), second.pop("timings")
+    assert first == second
+
+
+def test_writing_lines_the_other_way_round_changes_nothing():
+    pair = house()
+    flips = torch.rand(len(pair.source), generator=torch.Generator().manual_seed(0)) < 0.5
+    first = register(pair.source, pair.target).target_T_source
+    second = register(pair.source.flipped(flips), pair.target).target_T_source
+    torch.testing.assert_close(first.matrix(), second.matrix(), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("factor", [0.001, 1000.0])
+def test_any_unit(factor):
+    pair = house()
+    plain = register(pair.source, pair.target)
+    grow = Similarity.from_pose(Pose.identity(), factor)
+    scaled = register(grow @ pair.source, grow @ pair.target)
+    torch.testing.assert_close(scaled.target_T_source.rotation, plain.target_T_source.rotation, atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        scaled.target_T_source.translation / factor, plain.target_T_source.translation, atol=1e-5, rtol=0
+    )
+    assert scaled.status is plain.status
+    assert len(scaled.inliers) == len(plain.inliers)
+
+
+@pytest.mark.parametrize("infinite", [False, True])
+def test_anywhere_in_space(infinite):
+    pair = house(protocol=AnyProtocol() if infinite else SCAN)
+    far = torch.tensor([1e6, -1e6, 1e6], dtype=torch.float64)
+    plain = register(pair.source, pair.target).target_T_source
+    moved = register(pair.source.shifted(-far), pair.target.shifted(far)).target_T_source
+    point = pair.source.centre()
+    back = moved.act((point + far)[None])[0] + far
+    torch.testing.assert_close(back, plain.act(point[None])[0], atol=1e-4, rtol=0)
+
+
+def test_moved_source_moves_the_answer():
+    pair = house()
+    motion = Pose.random(generator=torch.Generator().manual_seed(2), translation=30.0)
+    first = register(pair.source, pair.target).target_T_source
+    second = register(motion @ pair.source, pair.target).target_T_source
+    turn, shift = errors(second @ motion, first)
+    assert turn < 1e-3
+    assert shift < 1e-3
+
+
+def test_swapped_maps_give_the_inverse():
+    pair = house()
+    there = register(pair.source, pair.target).target_T_source
+    back = register(pair.target, pair.source).target_T_source
+    turn, shift = errors(back.inverse(), there)
+    assert turn < 0.2
+    assert shift < 0.05
+
+
+def test_unrelated_maps_have_no_pose():
+    source, target = unrelated_pair(make_scene("indoor", 3), make_scene("indoor", 4), SCAN, 0)
+    result = register(source, target)
+    assert result.status is pn.Status.FAILED
+    assert result.target_T_source is None
+    assert result.covariance is None
+    assert result.reason
+    assert result.alternatives  # what came closest can still be looked at
+
+
+def test_a_symmetric_map_is_ambiguous():
+    corner = torch.tensor([[0.0, 0, 0], [4, 0, 0], [4, 4, 0], [0, 4, 0]], dtype=torch.float64)
+    up = torch.tensor([0.0, 0, 3.0], dtype=torch.float64)
+    ring = torch.stack([corner, corner.roll(-1, 0)], 1)
+    box = LineSet.from_segments(torch.cat([ring, ring + up, torch.stack([corner, corner + up], 1)]))
+    pose = Pose.random(generator=torch.Generator().manual_seed(0), translation=3.0)
+    result = register(box, pose @ box)
+    assert result.status is not pn.Status.SUCCESS
+    assert len(result.alternatives) >= 1
+
+
+def test_result_is_saved_whole(tmp_path):
+    pair = house()
+    result = register(pair.source, pair.target)
+    result.save(tmp_path / "result.json")
+    saved = json.loads((tmp_path / "result.json").read_text())
+    wanted = {
+        "schema", "status", "reason", "target_T_source", "covariance", "num_matches", "num_inliers", "timings",
+        "settings", "seed", "version", "confidence",
+    }  # fmt: skip
+    assert wanted <= saved.keys()
+    assert saved["num_inliers"] == len(saved["inliers"]) == len(result.inliers)
+    torch.testing.assert_close(
+        torch.tensor(saved["target_T_source"], dtype=torch.float64), result.target_T_source.matrix()
+    )
+
+
+def test_covariance_moves_with_its_point():
+    pair = house()
+    result = register(pair.source, pair.target)
+    far = torch.tensor([100.0, 0, 0], dtype=torch.float64)
+    at = result.covariance_at(far)
+    torch.testing.assert_close(at[:3, :3], result.covariance[:3, :3])
+    xi = torch.linalg.cholesky(result.covariance) @ torch.randn(6, 20_000, dtype=torch.float64)
+    displaced = xi[3:] + torch.linalg.cross(xi[:3], far[:, None].expand(3, 20_000), dim=0)
+    torch.testing.assert_close(displaced @ displaced.mT / 20_000, at[3:, 3:], rtol=0.1, atol=1e-6)
+
+
+def test_sigma_in_words_is_small_and_positive():
+    turn, shift = register(house().source, house().target).sigmas()
+    assert 0 < turn < 1
+    assert 0 < shift < 0.1
+
+
+def test_a_given_matcher_is_asked():
+    pair = house(protocol=AnyProtocol())
+    asked = []
+
+    def matcher(source, target):
+        asked.append((len(source), len(target)))
+        truth = torch.full((len(source), len(target)), -20.0)
+        truth[pair.matches[:, 0], pair.matches[:, 1]] = 0.0
+        return truth
+
+    result = register(pair.source, pair.target, matcher=matcher)
+    assert asked == [(len(pair.source), len(pair.target))]
+    assert errors(result.target_T_source, pair.target_T_source)[0] < 1
+
+
+def test_known_noise_is_used():
+    pair = house(protocol=AnyProtocol())
+    settings = RegistrationSettings(position_noise=0.05, direction_noise=2 / math.sqrt(3))
+    result = register(pair.source, pair.target, settings=settings)
+    assert result.noise == pytest.approx((0.05, 2 / math.sqrt(3)))
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_too_few_lines_are_refused(count):
+    pair = house()
+    with pytest.raises(pn.InputError, match="at least three"):
+        register(pair.source[torch.arange(count)], pair.target)
+
+
+def test_lines_through_one_point_are_refused():
+    star = LineSet.from_point_direction(torch.zeros(5, 3, dtype=torch.float64), torch.randn(5, 3, dtype=torch.float64))
+    with pytest.raises(pn.InputError, match="one point"):
+        register(star, star)
