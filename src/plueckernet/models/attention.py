@@ -15,9 +15,11 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from plueckernet.models.mlp import MLP, Style
+from plueckernet.models.neighbours import gather_lines
 
 _MASKED = -1e4  # exp of it is zero in every float type, and a row of nothing else stays finite
-_BLOCK = 1 << 17  # neighbour edges gathered at once
+# Neighbour edges gathered at once; on the CPU few enough that the allocator keeps the memory for the next.
+_BLOCK = {"cpu": 1 << 14, "cuda": 1 << 20}
 
 
 @dataclass(frozen=True)
@@ -92,14 +94,14 @@ class MessageLayer(nn.Module):
     def _from_neighbours(self, query: Tensor, key_value: Tensor, edges: Edges) -> list[Tensor]:
         """The same messages from ``k`` neighbours of each line, in blocks of lines."""
         sets, n, k = _known(edges.neighbours).shape
-        step = max(1, _BLOCK // (sets * k))
+        step = max(1, _BLOCK.get(query.device.type, 1 << 20) // (sets * k))
         blocks = [self._block(query, key_value, edges, i, min(step, n - i)) for i in range(0, n, step)]
         return [torch.cat(parts, 1) for parts in zip(*blocks, strict=True)]  # each (s, n, c)
 
     def _block(self, query: Tensor, key_value: Tensor, edges: Edges, start: int, rows: int) -> list[Tensor]:
         config, sets = self.config, query.shape[0]
         index = _known(edges.neighbours)[:, start : start + rows]  # (s, r, k)
-        near = key_value[torch.arange(sets, device=index.device)[:, None, None], index]  # (s, r, k, 2c or 3c)
+        near = gather_lines(key_value, index)  # (s, r, k, 2c or 3c)
         key, value, *further = near.flatten(0, 1).split(config.channels, -1)  # each (s r, k, c)
         q = query[:, start : start + rows].reshape(-1, config.heads, 1, config.channels // config.heads)
         k, v = (t.unflatten(-1, (config.heads, -1)).transpose(1, 2) for t in (key, value))

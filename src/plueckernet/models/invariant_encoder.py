@@ -30,7 +30,7 @@ from torch.nn.functional import gelu, linear
 from plueckernet.geometry import LineSet
 from plueckernet.models.attention import Edges, mask_bias
 from plueckernet.models.mlp import MLP
-from plueckernet.models.neighbours import nearest_neighbours
+from plueckernet.models.neighbours import gather_lines, nearest_neighbours
 
 _RADII = (1.0, 3.0, 9.0)  # of the neighbourhoods that edges are averaged over, in units of the scale
 _FILTER_RADIUS = 1  # the place in _RADII of the neighbourhood that filters look at
@@ -134,8 +134,8 @@ class InvariantEncoder(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         index = None if neighbours is None else neighbours[:, rows]
         own = Frame(*(value[:, rows] for value in frame))
-        near = frame if index is None else Frame(*(_gather(value, index) for value in frame))
-        real = None if mask is None else mask[:, None] if index is None else _gather(mask, index)
+        near = frame if index is None else Frame(*(gather_lines(value, index) for value in frame))
+        real = None if mask is None else mask[:, None] if index is None else gather_lines(mask, index)
         hidden, span = self._hidden(own, near, scale, mode)  # (s, r, k, e), (s, r, k)
         hidden = gelu(self.second(hidden))
         weight = torch.stack([(span / radius).square().mul(-0.5).exp() for radius in _RADII], -2)
@@ -294,11 +294,6 @@ def _dot(own: Tensor, near: Tensor) -> Tensor:
 
 def _column(near: Tensor, like: Tensor) -> Tensor:
     return near if near.ndim == like.ndim else near[:, None, :]
-
-
-def _gather(value: Tensor, index: Tensor) -> Tensor:
-    """``(s, n, ...)`` and neighbours ``(s, r, k)`` to ``(s, r, k, ...)``."""
-    return value[torch.arange(value.shape[0], device=value.device)[:, None, None], index]
 
 
 def _bumps(x: Tensor, centres: Tensor) -> Tensor:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-_BLOCK = 1 << 24  # pairs whose distances are held at once
+_BLOCK = 1 << 21  # pairs whose distances are held at once
 
 
 @torch.no_grad()
@@ -33,3 +33,11 @@ def nearest_neighbours(
         return search(points)
     step = max(1, _BLOCK // (points.shape[0] * n))
     return torch.cat([search(rows) for rows in points.split(step, -2)], -2)  # (s, n, k)
+
+
+def gather_lines(value: Shaped[Tensor, "s n *rest"], index: Int[Tensor, "s r k"]) -> Shaped[Tensor, "s r k *rest"]:
+    """``value[set, index]`` for every set, by whole rows, which is several times faster than fancy indexing."""
+    sets, n = value.shape[:2]
+    first = torch.arange(sets, device=index.device)[:, None, None] * n
+    rows = value.flatten(0, 1).index_select(0, (index + first).flatten())  # (s r k, *rest)
+    return rows.unflatten(0, index.shape)

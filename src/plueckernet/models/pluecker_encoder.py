@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 
 from plueckernet.geometry import LineSet
 from plueckernet.models.mlp import MLP, Style
-from plueckernet.models.neighbours import nearest_neighbours
+from plueckernet.models.neighbours import gather_lines, nearest_neighbours
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,8 @@ class Subspace(nn.Module):
     def mean_of_neighbours(self, o: Float[Tensor, "s n 3"], mask: Bool[Tensor, "s n"] | None) -> Float[Tensor, "s n 3"]:
         """Average of the k nearest (of all, where there are fewer), by angle or by L2 distance."""
         nearest = nearest_neighbours(normalize(o, dim=-1) if self.angular else o, self.neighbours, mask)
-        sets = torch.arange(o.shape[0], device=o.device)[:, None, None]
-        values = o[sets, nearest]  # (s, n, k, 3)
+        values = gather_lines(o, nearest)  # (s, n, k, 3)
         if mask is None:
             return values.mean(-2)
-        real = mask[sets, nearest][..., None].to(o.dtype)  # (s, n, k, 1)
+        real = gather_lines(mask, nearest)[..., None].to(o.dtype)  # (s, n, k, 1)
         return (values * real).sum(-2) / real.sum(-2).clamp_min(1)
