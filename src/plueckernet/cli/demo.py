@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+import sys
 from collections.abc import Iterator
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -20,10 +22,6 @@ if TYPE_CHECKING:
     from plueckernet.result import RegistrationResult
 
 MONDAY, FRIDAY, TRUTH = "house_monday.obj", "house_friday.txt", "truth.json"
-_NEXT = f"""[bold]Next[/]
-  plueckernet demo --out demo                                         these maps, the result and a picture as files
-  plueckernet register demo/{MONDAY} demo/{FRIDAY}       the same with your own files
-  plueckernet register --help"""
 
 
 def demo(
@@ -46,7 +44,7 @@ def demo(
     _draw(console, source, target, result.target_T_source)
     for note in _write(out, result, source, target) if out is not None else []:
         console.print(note)
-    console.print(_NEXT)
+    console.print(_next_steps(), soft_wrap=True)
     if not result.ok:
         raise typer.Exit(1)
 
@@ -110,3 +108,15 @@ def _write(folder: Path, result: RegistrationResult, source: LineSet, target: Li
     except MissingDependencyError as error:
         yield f"no picture: {error}"
     yield f"written to {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}\n"
+
+
+def _next_steps() -> str:
+    called = Path(sys.argv[0])
+    known = shutil.which("plueckernet") or not called.name.startswith("plueckernet")
+    command = "plueckernet" if known else str(called)  # as `make demo` runs it, from .venv
+    return f"""[bold]Next[/]
+  [dim]# these maps, the result and a picture as files[/]
+  {command} demo --out demo
+  [dim]# the same with your own files[/]
+  {command} register demo/{MONDAY} demo/{FRIDAY} --json result.json --aligned aligned.obj
+  {command} register --help"""
