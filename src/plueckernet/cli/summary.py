@@ -55,7 +55,10 @@ def reading_rows(reports: Sequence[ReadReport]) -> Iterator[Row]:
 def result_rows(result: RegistrationResult) -> Iterator[Row]:
     """Status, pose, uncertainty and what they rest on."""
     yield "status", f"{_STATUS[result.status]}[/]: {result.reason}"
-    yield "confidence", f"{result.confidence:.2f}: the pose is {in_words(result.confidence)}"
+    if len(result.inliers):
+        pose = "the best pose found" if result.target_T_source is None else "the pose"
+        number = "above 0.99" if result.confidence > 0.99 else f"{result.confidence:.2f}"
+        yield "confidence", f"{number}: {pose} is {in_words(result.confidence)}"
     sigmas = result.sigmas()
     if result.target_T_source is not None and sigmas is not None:
         yield from _pose_rows(result.target_T_source.to("cpu"), sigmas[1])
