@@ -33,7 +33,7 @@ def test_demo_without_matplotlib(
 ) -> None:
     hide(monkeypatch, "matplotlib")
     assert run("demo", "--out", tmp_path) == 0
-    assert "no picture: matplotlib is not installed" in capsys.readouterr().out
+    assert "no picture: matplotlib is not installed: pip install 'plueckernet[plot]'" in capsys.readouterr().out
     assert not (tmp_path / "picture.png").exists()
 
 

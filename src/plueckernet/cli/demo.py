@@ -43,7 +43,7 @@ def demo(
     console.print(rows_table([*reading_rows(reports), *result_rows(result), *_error_rows(result, truth)]), "")
     _draw(console, source, target, result.target_T_source)
     for note in _write(out, result, source, target) if out is not None else []:
-        console.print(note)
+        console.print(note, markup=False, soft_wrap=True)
     console.print(_next_steps(), soft_wrap=True)
     if not result.ok:
         raise typer.Exit(1)
