@@ -162,9 +162,9 @@ def hide(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     """As if the package were not installed."""
     real = builtins.__import__
 
-    def without(name: str, *rest: Any) -> Any:
+    def without(name: str, *rest: Any, **named: Any) -> Any:
         if name.split(".")[0] == package:
             raise ImportError(name)
-        return real(name, *rest)
+        return real(name, *rest, **named)
 
     monkeypatch.setattr(builtins, "__import__", without)
