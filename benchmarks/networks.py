@@ -38,7 +38,6 @@ SIZES = (215, 700, 2000, 10_000)
 RESULTS = Path(__file__).parent / "results" / "networks_cpu.json"
 CONFIGS = {
     "invariant": InvariantConfig(),
-    "invariant-transport": InvariantConfig(assignment="transport"),
     "pluecker": PlueckerConfig(),
 }
 

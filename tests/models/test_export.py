@@ -2,23 +2,16 @@
 
 import warnings
 
-import pytest
+from plueckernet.models import InvariantConfig, SinkhornConfig, build_matcher
+from plueckernet.models.export import export_onnx, onnx_difference
 from tests.models.random_lines import random_lines
 
-from plueckernet.models import InvariantConfig, PlueckerConfig, SinkhornConfig, build_matcher
-from plueckernet.models.export import export_onnx, onnx_difference
 
-CONFIGS = [
-    (InvariantConfig(layers=2), True),
-    (PlueckerConfig(layers=2, sinkhorn=SinkhornConfig(0.1, 2)), False),
-]
-
-
-@pytest.mark.parametrize(("config", "segments"), CONFIGS, ids=["invariant", "pluecker"])
-def test_onnx_runtime_agrees(tmp_path, config, segments):
-    net = build_matcher(config).eval()
+def test_onnx_runtime_agrees(tmp_path):
+    # Tracing takes seconds a layer; one iteration of Sinkhorn has all the operations of thirty.
+    net = build_matcher(InvariantConfig(layers=2, assignment="transport", sinkhorn=SinkhornConfig(0.1, 1)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's exporter warns about itself
-        path = export_onnx(net, tmp_path / "matcher.onnx", segments=segments)
+        path = export_onnx(net, tmp_path / "matcher.onnx", segments=True)
     for m, n in ((9, 7), (30, 12), (5, 21), (16, 16)):
         assert onnx_difference(net, path, random_lines(m), random_lines(n, 1)) < 1e-4

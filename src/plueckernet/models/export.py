@@ -15,7 +15,6 @@ from plueckernet.geometry import LineSet
 from plueckernet.models.matcher import Matcher, MatchOutput
 
 _OUTPUTS = ("log_probability", "source_matchability", "target_matchability")
-_TOLERANCE = 1e-3  # of log-probabilities, between PyTorch and ONNX Runtime
 
 
 class _Tensors(nn.Module):
