@@ -22,7 +22,8 @@ def rows(name: str, result: dict[str, Any]) -> list[tuple[str, str, str]]:
     """What a result has to say: its own table, or what is known to be in it."""
     if "table" in result:
         return [(row["what"], row.get("asked", ""), row["measured"]) for row in result["table"]]
-    return _confidence_rows(result) if name == "confidence" else []
+    known = {"confidence": _confidence_rows, "networks_cpu": _cpu_rows, "networks_gpu": _gpu_rows}
+    return known[name](result) if name in known else []
 
 
 def table(folder: Path = RESULTS) -> str:
@@ -61,6 +62,31 @@ def _confidence_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
     said, right = (sum(one["pairs"] * one[key] for one in sure) / pairs for key in ("said", "right"))
     measured = f"{right:.0%} are right, {said:.0%} was said ({pairs} held-out pairs)"
     return [("results that say a confidence of 0.9 or more", "as said", measured)]
+
+
+def _cpu_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
+    largest = max(result.get("matcher_and_transport", []), key=lambda one: one["lines"], default=None)
+    plain = result.get("plain_pluecker")
+    found = []
+    if largest is not None:
+        network, lines = largest["network"], largest["lines"]
+        found.append(
+            (f"memory of the {network} network, two maps of {lines} lines", "", f"{largest['peak_gib']:.1f} GiB")
+        )
+    if plain is not None:
+        found.append(
+            ("PlückerNet on the CPU, against a plain version of it", "", f"{plain['ratio']:.1f} times as fast")
+        )
+    return found
+
+
+def _gpu_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
+    timed = [row for row in result.get("rows", []) if "pairs_per_second" in row and row["network"] == "invariant"]
+    if not timed:
+        return []
+    best = max(timed, key=lambda row: row["pairs_per_second"])
+    how = f"{best['variant']}{', compiled' if best['compiled'] else ''}, {result['metadata']['device']}"
+    return [("matching by the invariant network", "", f"{best['pairs_per_second']:.0f} pairs a second ({how})")]
 
 
 def main() -> None:

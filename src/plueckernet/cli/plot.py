@@ -25,7 +25,7 @@ def save_plot(path: Path, source: LineSet, target: LineSet, pose: Pose | None) -
         raise MissingDependencyError("matplotlib", "plot") from error
 
     panels = before_and_after(source, target, pose, elevation=50.0, turn=30.0)
-    figure = Figure(figsize=(5.5 * len(panels), 4.6), dpi=120, layout="constrained", facecolor="white")
+    figure = Figure(figsize=(5.5 * len(panels), 4.6), dpi=110, layout="constrained", facecolor="white")
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         _draw(axes, panel)
     try:
