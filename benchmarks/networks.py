@@ -198,12 +198,25 @@ def compare_with_plain(lines: int, threads: int) -> dict[str, Any]:
 
 
 def growth(rows: list[dict[str, Any]], network: str) -> dict[str, float]:
-    """Exponents of time between consecutive sizes."""
+    """Exponents of processor time between consecutive sizes."""
     mine = [row for row in rows if row["network"] == network]
     return {
-        f"{a['lines']}-{b['lines']}": math.log(b["median_s"] / a["median_s"]) / math.log(b["lines"] / a["lines"])
+        f"{a['lines']}-{b['lines']}": math.log(b["processor_s"] / a["processor_s"]) / math.log(b["lines"] / a["lines"])
         for a, b in pairwise(mine)
     }
+
+
+def table(document: dict[str, Any]) -> str:
+    """The Markdown table of docs/networks.md."""
+    lines = ["| network | lines a side | processor time (s) | peak memory (GiB) | growth since the row above |"]
+    lines.append("|---|---|---|---|---|")
+    for network, exponents in document["growth_exponents"].items():
+        rows = [row for row in document["matcher_and_transport"] if row["network"] == network]
+        for row, exponent in zip(rows, [None, *exponents.values()], strict=True):
+            power = "" if exponent is None else f"n^{exponent:.1f}"
+            cells = (network, f"{row['lines']:,}", f"{row['processor_s']:.2f}", f"{row['peak_gib']:.2f}", power)
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def in_process(*arguments: str) -> dict[str, Any]:
@@ -223,7 +236,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--one", nargs=2, metavar=("NETWORK", "LINES"), help="measure one, print JSON")
     parser.add_argument("--plain", type=int, metavar="LINES", help="compare with the plain version, print JSON")
+    parser.add_argument("--table", action="store_true", help="print the table of the last results")
     a = parser.parse_args()
+    if a.table:
+        print(table(json.loads(a.out.read_text())))
+        return
     if a.one:
         print(json.dumps(measure(a.one[0], int(a.one[1]), a.threads)))
         return

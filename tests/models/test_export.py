@@ -2,9 +2,10 @@
 
 import warnings
 
+from tests.models.random_lines import random_lines
+
 from plueckernet.models import InvariantConfig, SinkhornConfig, build_matcher
 from plueckernet.models.export import export_onnx, onnx_difference
-from tests.models.random_lines import random_lines
 
 
 def test_onnx_runtime_agrees(tmp_path):
