@@ -264,7 +264,7 @@ def _finished(best: Refinement, maps: _Maps, noise: NoiseModel | None) -> Refine
     core = replace(core, matches=rows)
     if len(maps.all_source) + len(maps.all_target) == sum(maps.counts):
         return core
-    narrow = search_tolerance(core.noise, core.lever, maps.tolerance)
+    narrow = search_tolerance(core.noise, maps.tolerance)
     return refine_pose(core.pose, maps.all_source, maps.all_target, narrow, noise, _BRIEFLY) or core
 
 

@@ -66,7 +66,7 @@ class RegistrationResult:
         """
         if self.covariance is None:
             raise ValueError("a failed registration has no covariance")
-        change = torch.eye(6, dtype=self.covariance.dtype)
+        change = torch.eye(6, dtype=self.covariance.dtype, device=self.covariance.device)
         change[3:, :3] = -skew(point.to(self.covariance))
         return change @ self.covariance @ change.mT
 

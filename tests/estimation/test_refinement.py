@@ -6,8 +6,8 @@ import pytest
 import torch
 from tests.estimation.lines_for_tests import errors, matched_lines
 
-from plueckernet.estimation.refinement import mutual_matches, refine_matches, refine_pose
-from plueckernet.estimation.scoring import AnchoredLines, Tolerance
+from plueckernet.estimation.refinement import close_pairs, refine_matches, refine_pose
+from plueckernet.estimation.scoring import AnchoredLines, Tolerance, pair_residuals
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.geometry.residuals import NoiseModel, line_residuals, whitened
 
@@ -49,7 +49,7 @@ def test_wrong_matches_are_gated_out():
     source, target, pose, bad = matched_lines(wrong=0.5)
     found = refine_matches(perturbed(pose, 0.01), source, target, NoiseModel())
     assert int((found.matches[:, 0] < bad).sum()) <= 2
-    assert int((found.matches[:, 0] >= bad).sum()) >= 95
+    assert int((found.matches[:, 0] >= bad).sum()) >= 85
 
 
 def test_covariance_is_honest():
@@ -78,19 +78,25 @@ def test_swapped_maps_give_the_inverse():
     assert shift < 0.005
 
 
-def test_mutual_matches_in_slabs_are_those_of_all_pairs():
+def test_close_pairs_in_slabs_are_those_of_all_pairs():
     generator = torch.Generator().manual_seed(0)
     start = torch.rand(900, 1, 3, generator=generator, dtype=torch.float64) * 40
     ends = torch.cat([start, start + torch.randn(900, 1, 3, generator=generator, dtype=torch.float64)], 1)
     lines = LineSet.from_segments(ends)
     shaken = LineSet.from_segments(ends + 0.02 * torch.randn(900, 2, 3, generator=generator, dtype=torch.float64))
     source, target, tolerance = AnchoredLines.of(lines), AnchoredLines.of(shaken), Tolerance(0.2, 0.2)
-    fast = mutual_matches(Pose.identity(), source, target, tolerance)
-    pieces = [mutual_matches(Pose.identity(), source[i], target, tolerance) for i in torch.arange(900).split(250)]
-    near = torch.cat([piece + torch.tensor([250 * k, 0]) for k, piece in enumerate(pieces)])
-    assert {tuple(row) for row in fast.tolist()} <= {tuple(row) for row in near.tolist()}
-    assert float((fast[:, 0] == fast[:, 1]).double().mean()) > 0.95
-    assert len(fast) > 800
+    fast = close_pairs(Pose.identity(), source, target, tolerance)
+    every = (pair_residuals(Pose.identity(1), source, target, tolerance)[0] < 1).nonzero()
+    assert {tuple(row) for row in fast.tolist()} == {tuple(row) for row in every.tolist()}
+    assert len(fast) > 700
+
+
+def test_rivals_take_from_what_is_known():
+    source, target, pose, _ = matched_lines(count=60)
+    alone = refine_pose(pose, source, target, Tolerance(0.6, 0.15), NoiseModel())
+    rows = torch.cat([torch.arange(60), torch.arange(30)])  # half of the target's lines are there twice
+    rivalled = refine_pose(pose, source, target[rows], Tolerance(0.6, 0.15), NoiseModel())
+    assert float(rivalled.covariance.diagonal().sum()) > 1.2 * float(alone.covariance.diagonal().sum())
 
 
 def test_too_little_to_go_by():

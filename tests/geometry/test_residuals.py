@@ -86,6 +86,7 @@ def test_whitened_residuals_have_unit_covariance():
 
 def test_long_segments_know_their_direction_better():
     ends = torch.tensor([[[0.0, 0, 0], [1, 0, 0]], [[0, 0, 0], [10, 0, 0]]], dtype=torch.float64)
-    position, direction = NoiseModel(position=0.0, direction=0.0, endpoint=0.1).sigmas(LineSet.from_segments(ends))
+    position, direction = NoiseModel(position=0.2, direction=0.0, endpoint=0.1).sigmas(LineSet.from_segments(ends))
     torch.testing.assert_close(direction[0], 10 * direction[1])
-    assert position[0].item() == pytest.approx(0.1 / math.sqrt(2))
+    assert direction[0].item() == pytest.approx(0.1 * math.sqrt(2))
+    assert position.tolist() == [0.2, 0.2]

@@ -1,8 +1,10 @@
 """The most likely pose given all lines of both maps, and how far off it may be.
 
-Lines are matched anew under the current pose, the pose takes Gauss-Newton steps on the whitened residuals of
-:mod:`plueckernet.geometry.residuals` (a quadratic truncated at ``gate``), and the noise is read off the residuals,
-until nothing moves. The covariance is the inverse of the information gathered.
+Under the current pose every close pair of lines is a match with some probability, by its residual and by the rivals
+that want the same lines. The pose takes Gauss-Newton steps on the whitened residuals of
+:mod:`plueckernet.geometry.residuals` so weighted, and the noise is read off the residuals, until nothing moves. The
+covariance is the inverse of the information gathered, in which a match of probability ``w`` counts ``w^2``: half of
+each of two rivals says less about the pose than one sure match.
 """
 
 from __future__ import annotations
@@ -12,15 +14,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from plueckernet.estimation.noise import fitted_noise, robust_noise
 from plueckernet.estimation.scoring import AnchoredLines, RowScorer, Tolerance, pair_residuals
 from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.residuals import NoiseModel, Residuals, line_residuals, whitened
 
 _GATE = 18.47  # chi-square of four degrees of freedom, 99.9 %
-_RAYLEIGH_MEDIAN = math.sqrt(2 * math.log(2))  # of the norm of two unit normals
+_PROBABLE = 0.2  # from which a match is reported
+_LOST = 1.2  # variance that estimated noise lacks: right matches far off are lost to rivals (measured, see benchmarks)
+_PEAK = _GATE**2 / 8  # density of a right match at its centre over that of a wrong one, uniform within the gate
 _BLOCK = 250_000  # entries of a residual matrix, small enough for a processor's cache
 
 
@@ -42,7 +47,6 @@ class Refinement:
     matches: Int[Tensor, "k 2"]  # (source, target) rows that are inliers
     chi_square: Float[Tensor, " k"]  # of each match, four degrees of freedom
     noise: NoiseModel
-    lever: float  # usual distance of matched anchors along the line
     converged: bool
 
 
@@ -60,19 +64,20 @@ def refine_pose(
     three lines support the pose or they leave it undetermined.
     """
     model = noise or _initial_noise(tolerance)
-    reach = tolerance
+    reach, trusted, settled = tolerance, noise is not None, False
     for _ in range(settings.iterations):
-        rows = mutual_matches(pose, source, target, reach)
-        trial = _fit(pose, source[rows[:, 0]], target[rows[:, 1]], model)
+        rows = close_pairs(pose, source, target, reach)
+        trial = _fit(pose, source, target, rows, model)
         if trial is None:
             return None
         fit, pose = trial, trial.pose
         if noise is None:
-            model = _estimated_noise(model, fit, settings.noise_floor)
-        before, reach = reach, search_tolerance(model, fit.lever, tolerance)
-        settled = fit.step < settings.converged and reach.position > 0.95 * before.position
-        if settled:
+            model = _noise(model, fit, source[rows[:, 0]], target[rows[:, 1]], trusted, settings.noise_floor)
+        before, reach = reach, search_tolerance(model, tolerance)
+        settled = fit.step < settings.converged and 0.95 < reach.position / before.position < 1.05
+        if settled and trusted:
             break
+        trusted = trusted or settled  # once medians have settled, the matches are good enough for mean squares
     return _finished(fit, rows, source, target, model, noise is None, settled)
 
 
@@ -80,38 +85,28 @@ def refine_matches(
     pose: Pose, source: AnchoredLines, target: AnchoredLines, noise: NoiseModel, iterations: int = 20
 ) -> Refinement | None:
     """Maximum likelihood on given row matches with known noise; wrong matches are gated out."""
+    rows = torch.arange(len(source), device=pose.translation.device)[:, None].expand(-1, 2)
     for _ in range(iterations):
-        trial = _fit(pose, source, target, noise)
+        trial = _fit(pose, source, target, rows, noise)
         if trial is None:
             return None
         fit, pose = trial, trial.pose
         if fit.step < 1e-6:
             break
-    rows = torch.arange(len(source), device=pose.translation.device)[:, None].expand(-1, 2)
     return _finished(fit, rows, source, target, noise, False, fit.step < 1e-6)
 
 
-def mutual_matches(
-    pose: Pose, source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance
-) -> Int[Tensor, "k 2"]:
-    """Pairs of lines that are each other's closest under the pose and within tolerance."""
+def close_pairs(pose: Pose, source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance) -> Int[Tensor, "k 2"]:
+    """All pairs of lines within tolerance of each other under the pose."""
     single = torch.float32 if tolerance.position > 1e-3 else torch.float64
     one = Pose(pose.rotation[None], pose.translation[None]).to(single)
     source, target = source.to(single), target.to(single)
-    best = target.anchor.new_full((len(target),), torch.inf)
-    back = torch.full((len(target),), -1, device=best.device)
-    nearest = torch.full((len(source),), -1, device=best.device)
+    pairs = [source.anchor.new_zeros(0, 2).long()]
     for rows, columns in _blocks(pose, source, target, tolerance):
         block = pair_residuals(one, source[rows], target[columns], tolerance)[0]
-        value, column = block.min(1)
-        nearest[rows] = torch.where(value < 1, columns[column], -1)
-        value, row = block.min(0)
-        closer = value < best[columns]
-        best[columns] = torch.where(closer, value, best[columns])
-        back[columns] = torch.where(closer, rows[row], back[columns])
-    here = (nearest >= 0).nonzero()[:, 0]
-    here = here[back[nearest[here]] == here]
-    return torch.stack([here, nearest[here]], -1)
+        near = (block < 1).nonzero()
+        pairs.append(torch.stack([rows[near[:, 0]], columns[near[:, 1]]], -1))
+    return torch.cat(pairs)
 
 
 def _blocks(
@@ -139,10 +134,12 @@ def _blocks(
             yield block, near
 
 
-def search_tolerance(noise: NoiseModel, lever: float, most: Tolerance) -> Tolerance:
-    """Where to look for matches under the noise: four sigma, the lever included, and never beyond the start."""
-    position = 4 * math.hypot(math.sqrt(2) * noise.position, lever * noise.direction)
-    return Tolerance(min(position, most.position), min(6 * noise.direction, most.angle), most.directed)
+def search_tolerance(noise: NoiseModel, most: Tolerance) -> Tolerance:
+    """Where to look for matches: four sigma of the difference of two lines, and never beyond the start."""
+    direction = math.hypot(noise.direction, noise.endpoint)
+    position = min(4 * math.sqrt(2) * noise.position, most.position)
+    angle = min(5 * math.sqrt(2) * direction, most.angle)
+    return Tolerance(position, angle, most.directed, slope=min(4 * direction, most.angle))
 
 
 def polish(poses: Pose, source: AnchoredLines, target: AnchoredLines, scorer: RowScorer, steps: int = 1) -> Pose:
@@ -161,31 +158,47 @@ def polish(poses: Pose, source: AnchoredLines, target: AnchoredLines, scorer: Ro
 class _Fit:
     pose: Pose
     information: Tensor  # (6, 6)
-    inlier: Tensor  # (k,)
+    sure_information: Tensor  # (6, 6), of which rival matches have taken their part
+    weight: Tensor  # (k,) probability of each match to be right
     chi_square: Tensor  # (k,)
     residuals: Residuals  # before the step
     step: float  # how far the pose went, in its standard deviations
 
-    @property
-    def lever(self) -> float:
-        """How far along the line anchors usually lie from each other."""
-        return float(self.residuals.lever[self.inlier].abs().median())
 
-
-def _fit(pose: Pose, source: AnchoredLines, target: AnchoredLines, noise: NoiseModel) -> _Fit | None:
-    """One Gauss-Newton step on the rows that pass the gate; None where they do not fix the pose."""
+def _fit(pose: Pose, source: AnchoredLines, target: AnchoredLines, rows: Tensor, noise: NoiseModel) -> _Fit | None:
+    """One Gauss-Newton step on the pairs by how probable they are; None where they do not fix the pose."""
+    source, target = source[rows[:, 0]], target[rows[:, 1]]
     residuals = line_residuals(pose, source.lines, target.lines, source.anchor, target.anchor)
     value, jacobian = whitened(residuals, noise.sigmas(source.lines), noise.sigmas(target.lines))
     chi_square = value.square().sum(-1)
-    inlier = chi_square < _GATE
-    if int(inlier.sum()) < 3:
+    weight = _responsibility(chi_square, rows)
+    if float(weight.sum()) < 3:
         return None
-    xi, information = _step(value, jacobian, inlier.to(value.dtype))
+    xi, information = _step(value, jacobian, weight)
+    _, sure = _step(value, jacobian, weight.square())
     spectrum = torch.linalg.eigvalsh(_unit_diagonal(information))
     if not bool(spectrum[0] > 1e-9):
         return None
     length = float(xi @ information @ xi) ** 0.5
-    return _Fit(Pose.exp(xi) @ pose, information, inlier, chi_square, residuals, length)
+    return _Fit(Pose.exp(xi) @ pose, information, sure, weight, chi_square, residuals, length)
+
+
+def _responsibility(chi_square: Float[Tensor, " k"], rows: Int[Tensor, "k 2"], iterations: int = 10) -> Tensor:
+    """How probable it is that a pair is a match.
+
+    A right match is normally distributed, a wrong one uniformly within the gate, and of the pairs that share a line
+    at most one is right. The share of right ones is found on the way (expectation maximisation).
+    """
+    density = torch.where(chi_square < _GATE, _PEAK * (-chi_square / 2).exp(), 0.0)
+    lines = [column.unique(return_inverse=True) for column in rows.unbind(-1)]
+    rivals = -density
+    for values, index in lines:
+        rivals = rivals + density.new_zeros(len(values)).index_add(0, index, density)[index]
+    share = 0.7
+    for _ in range(iterations):
+        weight = share * density / (share * rivals + (1 - share))
+        share = min(max(float(weight.sum()) / min(len(values) for values, _ in lines), 0.05), 0.999)
+    return weight
 
 
 def _step(value: Tensor, jacobian: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -208,31 +221,34 @@ def _finished(
     settled: bool,
 ) -> Refinement | None:
     """Evaluate once more at the final pose, so that residuals, inliers and covariance belong together."""
-    last = _fit(fit.pose, source[rows[:, 0]], target[rows[:, 1]], noise)
+    last = _fit(fit.pose, source, target, rows, noise)
     if last is None:
         return None
-    covariance = torch.linalg.inv(last.information)
+    covariance = torch.linalg.inv(last.sure_information)
     if estimated:  # six parameters were fitted to the residuals that the noise was read from
-        degrees = 4 * int(last.inlier.sum())
-        covariance = covariance * (degrees / max(degrees - 6, 1))
+        degrees = 4 * float(last.weight.sum())
+        covariance = covariance * (_LOST * degrees / max(degrees - 6, 1))
     covariance = (covariance + covariance.mT) / 2
-    return Refinement(fit.pose, covariance, rows[last.inlier], last.chi_square[last.inlier], noise, last.lever, settled)
+    right = _mutual(last.weight, rows) & (last.weight > _PROBABLE)
+    return Refinement(fit.pose, covariance, rows[right], last.chi_square[right], noise, settled)
 
 
-def _estimated_noise(noise: NoiseModel, fit: _Fit, floor: float) -> NoiseModel:
-    """Rescale position and direction noise to what the residuals show.
+def _mutual(weight: Float[Tensor, " k"], rows: Int[Tensor, "k 2"]) -> Bool[Tensor, " k"]:
+    """Pairs that are the most probable for both of their lines."""
+    best = torch.ones_like(weight, dtype=torch.bool)
+    for column in rows.unbind(-1):
+        values, index = column.unique(return_inverse=True)
+        most = weight.new_zeros(len(values)).scatter_reduce(0, index, weight, "amax")
+        best &= weight == most[index]
+    return best
 
-    Directions first, since positions also carry the direction error through the lever. Medians, since the gate
-    is wide while the noise is still overestimated.
-    """
-    inlier, residuals = fit.inlier, fit.residuals
-    turn = residuals.direction.norm(dim=-1)[inlier].median() / _RAYLEIGH_MEDIAN / math.sqrt(2)
-    direction = max(float(turn), floor)
-    spread = residuals.position.norm(dim=-1)[inlier]
-    carried = direction**2 * residuals.lever[inlier].square()
-    ratio = spread / (2 * noise.position**2 + carried).sqrt()
-    position = max(float(ratio.median()) / _RAYLEIGH_MEDIAN * noise.position, floor)
-    return NoiseModel(position, direction, 0.0)
+
+def _noise(
+    model: NoiseModel, fit: _Fit, source: AnchoredLines, target: AnchoredLines, trusted: bool, floor: float
+) -> NoiseModel:
+    if not trusted:
+        return robust_noise(model, fit.residuals[fit.weight > 0], floor)
+    return fitted_noise(model, fit.residuals, source, target, fit.weight, floor)
 
 
 def _initial_noise(tolerance: Tolerance) -> NoiseModel:

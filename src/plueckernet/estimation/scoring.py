@@ -28,6 +28,7 @@ class Tolerance:
     position: float = 0.5  # in the unit of the map; the paper's inlier threshold
     angle: float = 0.175  # rad; 10 degrees
     directed: bool = False  # whether lines that point opposite ways differ
+    slope: float = 0.0  # rad; by which `position` grows with the distance of the anchors along the line
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,11 +114,13 @@ def pair_residuals(
     square = _expand(foot, seen) - along.square() + _expand(moved, other) - back.square()
     cosine = (d @ poses.rotation.mT) @ e.mT
     result = square.clamp_min_(0).mul_(0.5 * tolerance.position**-2)
+    lever = along.sub_((d * source.anchor).sum(-1)[:, None]).abs_()
+    if tolerance.slope:
+        result.div_((lever * (tolerance.slope / tolerance.position)).square_().add_(1))
     result.add_(_sine_square(cosine, tolerance), alpha=tolerance.angle**-2)
     if source.reach is not None and target.reach is not None:
-        middle = (d * source.anchor).sum(-1)[:, None]
-        gap = (along - middle).abs_().sub_(source.reach[:, None]).sub_(target.reach).clamp_min_(0)
-        result.add_(gap.square_().mul_(tolerance.position**-2))
+        gap = lever.sub_(source.reach[:, None]).sub_(target.reach).clamp_min_(0)
+        result.add_(gap.square_(), alpha=tolerance.position**-2)
     return result
 
 

@@ -15,10 +15,10 @@ by ``omega x d'``, hence ``d position = P (tau - [x]x omega)`` with ``P = B^T (I
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from plueckernet.geometry.lines import LineSet
@@ -30,26 +30,20 @@ class NoiseModel:
     """How far a reconstructed line lies from the true one.
 
     Across the line its anchor is off by ``position`` and its direction by ``direction``, independently on each of
-    the two axes across it. A segment whose endpoints are off by ``endpoint`` has both from that as well, and its
-    direction the less the longer it is.
+    the two axes across it. A segment's direction is also off by what its ends are, the less the longer it is.
     """
 
     position: float = 0.05  # in the unit of the map, one sigma on each axis
     direction: float = math.radians(2.0) / math.sqrt(3.0)  # rad; a turn of 2 degrees about any axis
-    endpoint: float = 0.0  # in the unit of the map
+    endpoint: float = 0.0  # in the unit of the map; of each end of a segment, across it
 
     def sigmas(self, lines: LineSet) -> tuple[Float[Tensor, "*batch n"], Float[Tensor, "*batch n"]]:
         """Position and direction sigma of each line."""
         unit = torch.ones_like(lines.direction[..., 0])
-        if lines.endpoints is None:
+        if lines.endpoints is None or not self.endpoint:
             return self.position * unit, self.direction * unit
-        position = math.hypot(self.position, self.endpoint / math.sqrt(2))
         slope = math.sqrt(2) * self.endpoint / lines.lengths().clamp_min(1e-12)
-        return position * unit, (slope.square() + self.direction**2).sqrt()
-
-    def scaled(self, position: float, direction: float) -> NoiseModel:
-        """The model with its lengths and its angle multiplied."""
-        return NoiseModel(self.position * position, self.direction * direction, self.endpoint * position)
+        return self.position * unit, (slope.square() + self.direction**2).sqrt()
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +55,10 @@ class Residuals:
     lever: Float[Tensor, "*batch n"]  # from the source anchor to the point compared, along the source line
     position_jacobian: Float[Tensor, "*batch n 2 6"]
     direction_jacobian: Float[Tensor, "*batch n 2 6"]
+
+    def __getitem__(self, rows: Bool[Tensor, " n"]) -> Residuals:
+        """Those of some matches under one pose."""
+        return Residuals(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 def line_residuals(
