@@ -22,7 +22,7 @@ from plueckernet.estimation.judgement import Evidence, features
 from plueckernet.registration import register_with_evidence
 
 FIRST_SEED = 40_000
-PER_CELL = 4
+PER_CELL = 30
 PROTOCOLS: list[Protocol | None] = [
     AnyProtocol(keep=0.7), AnyProtocol(keep=0.4), AnyProtocol(keep=0.25), AnyProtocol(keep=0.15),
     ScanProtocol(overlap=0.5), ScanProtocol(overlap=0.3), ScanProtocol(overlap=0.15), ScanProtocol(overlap=0.07),
@@ -97,7 +97,6 @@ def main() -> None:
     print("weights", values["weights"], "brier", values["brier_on_held_out_half"])
     for row in table:
         print(row)
-    np.savez("/tmp/w/conf.npz", x=x, right=right, raw=np.array([[e.inliers, e.share, e.rival] for e in evidence]), jobs=np.array([(j[0],j[1],j[2]) for j in jobs]))
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def test_pair_residuals_are_the_definition(segments):
 def test_row_residuals_are_the_definition():
     first, second, poses = two_maps(8, 8)
     source, target, tolerance = AnchoredLines.of(first), AnchoredLines.of(second), Tolerance(0.7, 0.4)
-    found = RowScorer(source, target, tolerance).residuals(poses)
+    found = 1 - RowScorer(source, target, tolerance).fit(poses)
     for h in range(5):
         moved, anchors = poses[h] @ first, poses[h].act(source.anchor)
         for i in range(8):

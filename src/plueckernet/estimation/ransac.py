@@ -112,6 +112,6 @@ def _may_stop(found: Hypotheses, scorer: RowScorer, chance: Tensor, confidence: 
     """Whether a pose as good as the best would have been drawn by now with the wanted confidence."""
     if confidence >= 1 or not len(found.scores):
         return False
-    inlier = (scorer.residuals(found.poses[:1])[0] < 1).to(chance.dtype)
+    inlier = (scorer.fit(found.poses[:1])[0] > 0).to(chance.dtype)
     hit = float(inlier @ chance @ inlier)
     return hit > 0 and found.drawn * math.log1p(-min(hit, 1 - 1e-9)) < math.log1p(-confidence)

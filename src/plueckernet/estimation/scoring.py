@@ -18,7 +18,7 @@ from plueckernet.geometry.pose import Pose
 
 # Entries of a temporary. Small blocks stay in the cache and below the size from which the allocator gives memory
 # back to the system after every operation; larger ones were measured to be several times slower.
-BLOCK = 50_000
+BLOCK = 25_000
 
 
 @dataclass(frozen=True)
@@ -64,36 +64,35 @@ class RowScorer:
 
     With ``u = R^T (q - t)`` the target's anchor in the source frame and ``f`` the source line's foot from the
     origin, the squared distance is ``|u - f|^2 - (u . d)^2``. Both terms, and the cosine of the angle, are linear in
-    the entries of ``(R, R^T t, t, |t|^2)`` with products of line coordinates as coefficients. So ``h`` poses on
-    ``k`` matches are three matrix products, and no tensor has more than ``h k`` entries.
+    the entries of ``(R, R^T t, t, |t|^2, 1)`` with products of line coordinates as coefficients. So ``h`` poses on
+    ``k`` matches are three matrix products, and ``1 - r^2`` is ``(u . d)^2 + cos^2`` less a linear part.
     """
 
     def __init__(self, source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance) -> None:
         d, f, q, e = source.lines.direction, source.lines.footpoints(), target.anchor, target.lines.direction
         zero, one = torch.zeros_like(q), torch.ones_like(q[:, :1])
         constant = q.square().sum(-1, keepdim=True) + f.square().sum(-1, keepdim=True)
-        square = torch.cat([-2 * _outer(q, f), 2 * f, -2 * q, one, constant], -1)
-        along = torch.cat([_outer(q, d), -d, zero, zero[:, :2]], -1)
-        # Distances count per position tolerance and angles per angle tolerance; single precision will do.
-        self._square = (square * tolerance.position**-2).mT.float()  # (17, k)
-        self._along = (along / tolerance.position).mT.float()  # (17, k)
-        self._cosine = _outer(e, d).mT.float()  # (9, k)
+        square = torch.cat([-2 * _outer(q, f), 2 * f, -2 * q, one, constant], -1) * tolerance.position**-2
+        square[:, -1] += tolerance.angle**-2 - 1
+        along = torch.cat([_outer(q, d), -d, zero, zero[:, :2]], -1) / tolerance.position
+        # Single precision will do: distances are in tolerances, and the maps are centred.
+        self._minus_square = square.neg_().mT.float().contiguous()  # (17, k)
+        self._along = along.mT.float().contiguous()  # (17, k)
+        self._cosine = (_outer(e, d) / tolerance.angle).mT.float().contiguous()  # (9, k)
         self.tolerance = tolerance
 
-    def residuals(self, poses: Pose) -> Float[Tensor, "h k"]:
-        """Squared residuals in tolerances; 1 is the edge of an inlier."""
+    def fit(self, poses: Pose) -> Float[Tensor, "h k"]:
+        """``1 - r^2`` for squared residuals ``r^2`` in tolerances; positive for inliers."""
         entries = _pose_entries(poses).float()
-        along = entries @ self._along
-        distance = torch.addmm(along.square_(), entries, self._square, beta=-1).clamp_min_(0)
-        turn = _sine_square(entries[:, :9] @ self._cosine, self.tolerance)
-        return distance.add_(turn, alpha=self.tolerance.angle**-2)
+        along, cosine = entries @ self._along, entries[:, :9] @ self._cosine
+        value = (entries @ self._minus_square).addcmul_(along, along).addcmul_(cosine, cosine)
+        return value.masked_fill_(cosine < 0, -torch.inf) if self.tolerance.directed else value
 
     def scores(self, poses: Pose, weight: Float[Tensor, " k"]) -> Float[Tensor, " h"]:
         """Weighted number of matches that each pose explains."""
         count, weight = poses.rotation.shape[0], weight.float()
-        size = max(1, 10 * BLOCK // max(1, len(weight)))
-        blocks = [self.residuals(poses[i : i + size]) for i in range(0, count, size)]
-        scores = [block.neg_().add_(1).clamp_min_(0) @ weight for block in blocks]
+        size = max(1, BLOCK // max(1, len(weight)))
+        scores = [self.fit(poses[i : i + size]).clamp_min_(0) @ weight for i in range(0, count, size)]
         return torch.cat(scores) if scores else weight.new_zeros(0)
 
 
@@ -126,7 +125,7 @@ def pair_residuals(
 
 def map_scores(poses: Pose, source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance) -> Float[Tensor, " h"]:
     """Number of lines that each pose explains, counting each line of either map once and taking the mean."""
-    block = max(1, 5 * BLOCK // max(1, len(source) * len(target)))
+    block = max(1, 10 * BLOCK // max(1, len(source) * len(target)))
     poses, source, target = poses.to(torch.float32), source.to(torch.float32), target.to(torch.float32)
     scores = []
     for start in range(0, poses.rotation.shape[0], block):
