@@ -100,9 +100,8 @@ def units() -> dict[str, float]:
     far = torch.full((3,), 1e6, dtype=torch.float64)
     moved = register(pair.source.shifted(-far), pair.target.shifted(-far)).target_T_source
     if moved is not None and plain is not None:
-        there = torch.linalg.norm(
-            moved.act((pair.source.centre() + far)[None]) - far - plain.act(pair.source.centre()[None])
-        )
+        centre = pair.source.centre()[None]
+        there = (moved.act(centre + far) - far - plain.act(centre)).norm()
         changes["moved by 1e6"] = max(float(moved.angle_to(plain).rad2deg()), float(there))
     return changes
 
@@ -137,7 +136,8 @@ def table(values: dict[str, Any]) -> list[dict[str, str]]:
     by = {(row["scenes"], row["protocol"]): row for row in values["synthetic"]}
     asked = {("indoor", "keep 70 %"): "≥ 97 %", ("outdoor", "keep 70 %"): "≥ 90 %"}
     rows = [
-        {"what": f"registered without weights, {kind}, {cell}, {row['pairs']} pairs", "asked": asked.get((kind, cell), ""),
+        {"what": f"registered without weights, {kind}, {cell}, {row['pairs']} pairs",
+         "asked": asked.get((kind, cell), ""),
          "measured": f"{row['success']:.1%}, median {row['rotation_median']:.2f}° / {row['translation_median']:.3f} m"}
         for (kind, cell), row in by.items()
     ]  # fmt: skip
@@ -150,7 +150,8 @@ def table(values: dict[str, Any]) -> list[dict[str, str]]:
          "measured": f"{values['unrelated']['success']} of {values['unrelated']['pairs']}"},
         {"what": "normalised squared error of register(), noise estimated, keep 70 %, indoor / outdoor",
          "asked": "5.4 to 6.6", "measured": nees},
-        {"what": "change of the answer for maps times 0.001, times 1000, moved by 1e6 (degrees, metres)", "asked": "none",
+        {"what": "change of the answer for maps times 0.001, times 1000, moved by 1e6 (degrees, metres)",
+         "asked": "none",
          "measured": " / ".join(f"{value:.0e}" for value in values["units"].values())},
     ]  # fmt: skip
     if "real" in values:
