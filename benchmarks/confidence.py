@@ -19,7 +19,7 @@ from benchmarks.harness import pose_error, progress, save, succeeded
 from plueckernet.data.protocols import AnyProtocol, Protocol, ScanProtocol, sample_pair, unrelated_pair
 from plueckernet.data.scenes import make_scene
 from plueckernet.estimation.judgement import Evidence, features
-from plueckernet.registration import register_with_evidence
+from plueckernet.registration import register
 
 FIRST_SEED = 40_000
 PER_CELL = 30
@@ -38,11 +38,11 @@ def one_pair(job: tuple[str, int, int]) -> tuple[Evidence, bool]:
     if protocol is None:
         shown: Protocol = AnyProtocol() if seed % 2 else ScanProtocol()
         source, target = unrelated_pair(make_scene(kind, seed), make_scene(kind, seed + 500_000), shown, seed)
-        return register_with_evidence(source, target)[1], False
+        return register(source, target).evidence, False
     pair = sample_pair(make_scene(kind, seed), protocol, seed)
-    result, evidence = register_with_evidence(pair.source, pair.target)
+    result = register(pair.source, pair.target)
     best = result.target_T_source or (result.alternatives[0].target_T_source if result.alternatives else None)
-    return evidence, succeeded(pose_error(best, pair.target_T_source))
+    return result.evidence, succeeded(pose_error(best, pair.target_T_source))
 
 
 def fit(evidence: list[Evidence], right: np.ndarray) -> np.ndarray:

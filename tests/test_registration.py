@@ -11,7 +11,7 @@ import plueckernet as pn
 from plueckernet.data.protocols import AnyProtocol, ScanProtocol, sample_pair, unrelated_pair
 from plueckernet.data.scenes import make_scene
 from plueckernet.geometry import LineSet, Pose, Similarity
-from plueckernet.registration import RegistrationSettings, register
+from plueckernet.registration import STAGES, RegistrationSettings, register
 
 SCAN = ScanProtocol(overlap=0.6)
 
@@ -159,6 +159,12 @@ def test_a_given_matcher_is_asked():
     result = register(pair.source, pair.target, matcher=matcher)
     assert asked == [(len(pair.source), len(pair.target))]
     assert errors(result.target_T_source, pair.target_T_source)[0] < 1
+
+
+def test_stages_are_told_in_order():
+    pair, told = house(), []
+    result = register(pair.source, pair.target, on_stage=told.append)
+    assert tuple(told) == STAGES == tuple(result.timings)
 
 
 def test_known_noise_is_used():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from plueckernet.errors import InputError
-from plueckernet.estimation.judgement import Evidence, Status, Verdict, judge
+from plueckernet.estimation.judgement import Evidence, Status, judge
 from plueckernet.estimation.matching import DescriptorSettings, Matches, match_log_probability, top_matches
 from plueckernet.estimation.ransac import Hypotheses, RansacSettings, ransac_pose
 from plueckernet.estimation.refinement import Refinement, RefinementSettings, refine_pose, search_tolerance
@@ -23,8 +23,9 @@ from plueckernet.estimation.scoring import AnchoredLines, Tolerance, line_spacin
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose, Similarity, skew
 from plueckernet.geometry.residuals import NoiseModel, line_residuals
-from plueckernet.result import Alternative, RegistrationResult, settings_dict
+from plueckernet.result import Alternative, RegistrationResult
 
+STAGES = ("prepare", "match", "estimate", "verify", "refine", "judge")
 _BRIEFLY = RefinementSettings(iterations=4)
 
 
@@ -61,26 +62,14 @@ def register(
     settings: RegistrationSettings = RegistrationSettings(),
     seed: int = 0,
     device: str = "cpu",
+    on_stage: Callable[[str], None] | None = None,
 ) -> RegistrationResult:
     """Find ``target_T_source``: any rotation, any translation, no initial guess, lines undirected.
 
     The maps may be in any unit, as long as it is the same, and anywhere in space. The same input and seed give
-    the same result.
+    the same result. ``on_stage`` is told the name of each stage as it begins.
     """
-    return register_with_evidence(source, target, matcher=matcher, settings=settings, seed=seed, device=device)[0]
-
-
-def register_with_evidence(
-    source: LineSet,
-    target: LineSet,
-    *,
-    matcher: LineMatcher | None = None,
-    settings: RegistrationSettings = RegistrationSettings(),
-    seed: int = 0,
-    device: str = "cpu",
-) -> tuple[RegistrationResult, Evidence]:
-    """:func:`register` with what its verdict was reached from."""
-    clock = _Clock()
+    clock = _Clock(on_stage)
     with clock("prepare"):
         maps = _normalised(source.to(device), target.to(device), settings)
     with clock("match"):
@@ -96,8 +85,7 @@ def register_with_evidence(
         refined = _refined(candidates, maps, settings)
     with clock("judge"):
         evidence = Evidence.gather(refined, maps.counts)
-        verdict = judge(evidence)
-    return _result(verdict, refined, matches, maps, clock, settings, seed), evidence
+    return _result(evidence, refined, matches, maps, clock, settings, seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,13 +130,16 @@ class _Maps:
 
 
 class _Clock:
-    """Seconds by stage."""
+    """Seconds by stage, and a word to whoever waits when one begins."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_stage: Callable[[str], None] | None) -> None:
         self.seconds: dict[str, float] = {}
+        self._on_stage = on_stage
 
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
+        if self._on_stage is not None:
+            self._on_stage(stage)
         start = time.perf_counter()
         yield
         self.seconds[stage] = time.perf_counter() - start
@@ -275,7 +266,7 @@ def _given_noise(maps: _Maps, settings: RegistrationSettings) -> NoiseModel | No
 
 
 def _result(
-    verdict: Verdict,
+    evidence: Evidence,
     refined: list[tuple[float, Refinement]],
     matches: Matches,
     maps: _Maps,
@@ -284,6 +275,7 @@ def _result(
     seed: int,
 ) -> RegistrationResult:
     """Everything back in the frames and the unit of the maps."""
+    verdict = judge(evidence)
     failed = verdict.status is Status.FAILED
     best = refined[0][1] if refined else None
     others = tuple(Alternative(maps.pose(one.pose), score) for score, one in refined[0 if failed else 1 :])
@@ -293,6 +285,7 @@ def _result(
         target_T_source=None if failed or best is None else maps.pose(best.pose),
         covariance=None if failed or best is None else maps.covariance(best.covariance),
         confidence=verdict.confidence,
+        evidence=evidence,
         matches=torch.stack([maps.source_core[matches.source], maps.target_core[matches.target]], -1),
         inliers=matches.source.new_zeros(0, 2) if best is None else best.matches,
         residuals=_residuals(best, maps),
@@ -300,7 +293,7 @@ def _result(
         score=refined[0][0] if refined else 0.0,
         noise=(best.noise.position * maps.unit, math.degrees(best.noise.direction)) if best else (0.0, 0.0),
         timings=clock.seconds,
-        settings=settings_dict(settings) | {"position_tolerance": maps.tolerance.position * maps.unit},
+        settings=asdict(settings) | {"position_tolerance": maps.tolerance.position * maps.unit},
         seed=seed,
         num_lines=(len(maps.all_source), len(maps.all_target)),
         centre=None if failed or best is None else _centre(best, maps),

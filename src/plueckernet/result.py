@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from plueckernet.estimation.judgement import Status
+from plueckernet.estimation.judgement import Evidence, Status
 from plueckernet.geometry.pose import Pose, skew
 from plueckernet.io.atomic import atomic_write
 from plueckernet.version import __version__
@@ -41,6 +41,7 @@ class RegistrationResult:
     target_T_source: Pose | None
     covariance: Float[Tensor, "6 6"] | None  # of xi = (omega, tau), rad and map units; see `covariance_at`
     confidence: float  # share of results like this one that are right
+    evidence: Evidence  # what the status and the confidence were reached from
     matches: Int[Tensor, "k 2"]  # putative (source, target) rows that the pose was found from
     inliers: Int[Tensor, "i 2"]  # (source, target) rows that lie on each other under the pose
     residuals: Float[Tensor, "i 2"]  # of the inliers: distance in map units, angle in degrees
@@ -85,6 +86,7 @@ class RegistrationResult:
             "status": str(self.status),
             "reason": self.reason,
             "confidence": self.confidence,
+            "evidence": asdict(self.evidence),
             "target_T_source": None if self.target_T_source is None else self.target_T_source.matrix().tolist(),
             "covariance": None if self.covariance is None else self.covariance.tolist(),
             "sigmas": self.sigmas(),
@@ -109,8 +111,3 @@ class RegistrationResult:
         """Write :meth:`to_dict` as JSON; a file that was there stays whole if writing fails."""
         with atomic_write(path) as stream:
             stream.write(json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
-
-
-def settings_dict(settings: Any) -> dict[str, Any]:
-    """A settings dataclass as plain values."""
-    return asdict(settings)

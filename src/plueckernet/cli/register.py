@@ -47,8 +47,12 @@ def register(
     _check_device(device)
     reports = _read((source, target), lod)
     lines = reports[0].lines, reports[1].lines
-    with slow_bar(f"registering {len(lines[0])} to {len(lines[1])} lines"):
-        result = registration.register(*lines, settings=settings, seed=seed, device=device)
+    stages = registration.STAGES
+    with slow_bar(f"registering {len(lines[0])} to {len(lines[1])} lines") as report:
+        result = registration.register(
+            *lines, settings=settings, seed=seed, device=device,
+            on_stage=lambda stage: report(stages.index(stage) / len(stages)),
+        )  # fmt: skip
     if not quiet:
         _show(result, reports, to_stderr=str(json_file) == "-")
     for note in _write(result, lines, json_file, aligned, plot):
