@@ -78,7 +78,7 @@ def main() -> None:
         for i in range(PER_CELL)
     ]
     with ProcessPoolExecutor() as pool:
-        rows = list(progress(pool.map(one_pair, jobs, chunksize=4), "confidence"))
+        rows = list(progress(pool.map(one_pair, jobs, chunksize=4), "confidence", len(jobs)))
     evidence, right = [row[0] for row in rows], np.array([row[1] for row in rows])
     even = np.arange(len(rows)) % 2 == 0
     held_out = fit([e for e, keep in zip(evidence, even, strict=True) if keep], right[even])

@@ -46,9 +46,9 @@ def save(name: str, values: dict[str, Any]) -> None:
         stream.write(json.dumps({"metadata": metadata(), **values}, indent=1) + "\n")
 
 
-def progress(items: Iterable[_T], label: str) -> Iterable[_T]:
-    """The items, with a bar."""
-    return track(list(items), description=label)
+def progress(items: Iterable[_T], label: str, total: int | None = None) -> Iterable[_T]:
+    """The items, with a bar; ``total`` where they do not know how many they are."""
+    return track(items, description=label, total=total)
 
 
 def seconds(action: Callable[[], object], repeats: int = 15, warmup: int = 3) -> dict[str, float]:

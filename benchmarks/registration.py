@@ -60,7 +60,7 @@ def synthetic(pool: ProcessPoolExecutor, pairs: int) -> list[dict[str, Any]]:
     for kind in ("indoor", "outdoor"):
         for cell in CELLS:
             jobs = [(kind, cell, 60_000 + seed) for seed in range(pairs)]
-            found = list(progress(pool.map(one_pair, jobs, chunksize=5), f"{kind}, {cell}"))
+            found = list(progress(pool.map(one_pair, jobs, chunksize=5), f"{kind}, {cell}", pairs))
             rows.append({"scenes": kind, "protocol": cell, "pairs": pairs, **_summary(found)})
     return rows
 
@@ -83,7 +83,7 @@ def _summary(found: list[dict[str, Any]]) -> dict[str, Any]:
 def unrelated(pool: ProcessPoolExecutor, pairs: int) -> dict[str, Any]:
     """How often maps of different places are called registered."""
     jobs = [(kind, 80_000 + seed) for kind in ("indoor", "outdoor") for seed in range(pairs // 2)]
-    statuses = list(progress(pool.map(one_unrelated, jobs, chunksize=5), "unrelated"))
+    statuses = list(progress(pool.map(one_unrelated, jobs, chunksize=5), "unrelated", len(jobs)))
     return {"pairs": len(statuses), **{str(status): statuses.count(str(status)) for status in Status}}
 
 

@@ -99,6 +99,12 @@ def test_rivals_take_from_what_is_known():
     assert float(rivalled.covariance.diagonal().sum()) > 1.05 * float(alone.covariance.diagonal().sum())
 
 
+def test_maps_apart_give_nothing():
+    source, target, pose, _ = matched_lines(count=20)
+    away = Pose(pose.rotation, pose.translation + 1000)
+    assert refine_pose(away, source, target, Tolerance()) is None
+
+
 def test_too_little_to_go_by():
     source, target, pose, _ = matched_lines(count=2)
     assert refine_pose(pose, source, target, Tolerance()) is None

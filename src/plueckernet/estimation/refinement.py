@@ -168,6 +168,8 @@ class _Fit:
 
 def _fit(pose: Pose, source: AnchoredLines, target: AnchoredLines, rows: Tensor, noise: NoiseModel) -> _Fit | None:
     """One Gauss-Newton step on the pairs by how probable they are; None where they do not fix the pose."""
+    if len(rows) < 3:
+        return None
     source, target = source[rows[:, 0]], target[rows[:, 1]]
     residuals = line_residuals(pose, source.lines, target.lines, source.anchor, target.anchor)
     value, jacobian = whitened(residuals, noise.sigmas(source.lines), noise.sigmas(target.lines))
