@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from plueckernet.data.primitives import (
     Points2,
@@ -33,12 +33,14 @@ class HouseStyle:
     width: float = 11.0  # m, mean along x
     depth: float = 10.0  # m, mean along y
     height: float = 2.8  # m, mean of a room
-    lines: tuple[int, int] = (60, 520)  # fewest and most in a house
-    lines_per_room: float = 46.0
+    lines: tuple[int, int] = (45, 515)  # fewest and most in a house
+    lines_per_room: float = 75.0
     wall: tuple[float, float] = (0.1, 0.3)  # m, thickness
-    chamfered: float = 0.15  # share of rooms with a corner cut off
+    chamfered: float = 0.7  # share of rooms with a corner cut off
     sloped: float = 0.1  # share of houses under a sloped ceiling
-    oblique: float = 0.15  # share of furniture standing askew
+    bent: float = 0.6  # share of houses with a wing at an angle
+    oblique: float = 0.3  # share of furniture standing askew
+    origin: float = 2.2  # m, one sigma of the origin from the middle
 
 
 HOUSE = HouseStyle()
@@ -48,27 +50,40 @@ def indoor_scene(seed: int, style: HouseStyle = HOUSE) -> LineSet:
     """One house as segments in metres, floor at about z = 0, origin near its middle."""
     rng = np.random.default_rng(seed)
     low, high = style.lines
-    budget = round(low + (high - low) * rng.beta(1.9, 1.65))
+    budget = round(low + (high - low) * rng.beta(1.8, 1.45))
     plan, built = _floor_plan(rng, style, budget)
     wall = rng.uniform(*style.wall)
-    shell = [
+    pieces = [
         *_rooms(rng, style, plan[built], wall),
         _doors(rng, _shared_walls(plan, built, built), wall),
         _windows(rng, _outer_walls(plan, built), wall),
     ]
-    segments = joined(shell)
-    while len(segments) < budget:
-        segments = joined([segments, _furnished(rng, style, plan[built])])
-    return to_lines(segments[:budget] - _origin(rng, style, plan))
+    lacking = budget - sum(map(len, pieces))
+    while lacking > 0:
+        pieces.append(_furnished(rng, style, plan[built]))
+        lacking -= len(pieces[-1])
+    segments = _bent(rng, style, plan, joined(pieces)[:budget])
+    return to_lines(segments - _origin(rng, style, plan))
+
+
+def _bent(rng: np.random.Generator, style: HouseStyle, plan: Plan, segments: Segments) -> Segments:
+    """Slant what lies beyond one of the walls across x, as where a house follows its plot."""
+    walls = np.unique(plan[:, 0])[1:]  # the first is the end of the house
+    if len(walls) == 0 or rng.random() >= style.bent:
+        return segments
+    hinge, slope = rng.choice(walls), rng.choice([-1, 1]) * rng.uniform(0.15, 0.6)
+    segments = segments.copy()
+    segments[..., 1] += slope * (segments[..., 0] - hinge).clip(0)
+    return segments
 
 
 def _origin(rng: np.random.Generator, style: HouseStyle, plan: Plan) -> Float[np.ndarray, "3"]:
     """Somewhere about the middle of the house, as the origin of a CAD drawing is."""
     middle = (plan[:, :2].min(axis=0) + plan[:, 2:].max(axis=0)) / 2
-    return np.append(middle + rng.normal(0, 0.5, 2), rng.uniform(0, style.height / 2))
+    return np.append(middle + rng.normal(0, style.origin, 2), rng.uniform(0, style.height / 2))
 
 
-def _floor_plan(rng: np.random.Generator, style: HouseStyle, budget: int) -> tuple[Plan, Float[np.ndarray, " r"]]:
+def _floor_plan(rng: np.random.Generator, style: HouseStyle, budget: int) -> tuple[Plan, Bool[np.ndarray, " r"]]:
     """Split a rectangle into rooms; a corner may stay unbuilt, which makes the house an L."""
     count = max(1, round(budget / style.lines_per_room + rng.normal(0, 0.7)))
     size = np.array([style.width, style.depth]) * rng.normal(1, 0.15, 2).clip(0.6, 1.5)
@@ -105,7 +120,7 @@ def _outline(rng: np.random.Generator, style: HouseStyle, room: Float[np.ndarray
     corners = np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]])
     if rng.random() >= style.chamfered:
         return corners
-    k, cut = int(rng.integers(4)), rng.uniform(0.15, 0.4)
+    k, cut = int(rng.integers(4)), rng.uniform(0.1, 0.3)
     before = corners[k] + cut * (corners[k - 1] - corners[k])
     # Equal legs make the 45° that builders like.
     leg = np.linalg.norm(before - corners[k])
@@ -114,7 +129,7 @@ def _outline(rng: np.random.Generator, style: HouseStyle, room: Float[np.ndarray
     return np.concatenate([corners[:k], [before, after], corners[k + 1 :]])
 
 
-def _shared_walls(plan: Plan, first: Float[np.ndarray, " r"], second: Float[np.ndarray, " r"]) -> Walls:
+def _shared_walls(plan: Plan, first: Bool[np.ndarray, " r"], second: Bool[np.ndarray, " r"]) -> Walls:
     """Walls that a room of ``first`` shares with a room of ``second``, the latter on the high side."""
     walls = []
     for axis in (0, 1):
@@ -127,7 +142,7 @@ def _shared_walls(plan: Plan, first: Float[np.ndarray, " r"], second: Float[np.n
     return np.concatenate(walls)
 
 
-def _outer_walls(plan: Plan, built: Float[np.ndarray, " r"]) -> Walls:
+def _outer_walls(plan: Plan, built: Bool[np.ndarray, " r"]) -> Walls:
     rooms, end = plan[built], plan[:, 2:].max(axis=0)
     walls = [_shared_walls(plan, built, ~built), _shared_walls(plan, ~built, built)]
     for axis in (0, 1):
@@ -180,7 +195,7 @@ def _furnished(rng: np.random.Generator, style: HouseStyle, rooms: Plan) -> Segm
     askew = rng.random() < style.oblique
     piece = turned(piece, rng.uniform(0, np.pi) if askew else np.pi / 2 * rng.integers(4))
     area = (rooms[:, 2:] - rooms[:, :2]).prod(axis=1)
-    room = rooms[rng.choice(len(rooms), p=area / area.sum())]
+    room = rooms[np.searchsorted(area.cumsum(), rng.random() * area.sum())]
     reach = np.abs(piece[..., :2]).max(axis=(0, 1)) + 0.2
     place = rng.uniform(0, 1, 2)
     if not askew:

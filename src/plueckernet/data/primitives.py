@@ -25,14 +25,11 @@ def box_edges(corner: Vectors, u: Vectors, v: Vectors, w: Vectors) -> Segments:
     return edges
 
 
-def upright_boxes(centre: Vectors, size: Vectors, yaw: Float[np.ndarray, " b"] | float = 0.0) -> Segments:
+def upright_boxes(centre: Vectors, size: Vectors, yaw: float = 0.0) -> Segments:
     """Boxes standing on their centre point ``(x, y, floor)``, turned about the vertical."""
-    size = np.broadcast_to(size, centre.shape)
-    angle = np.broadcast_to(np.asarray(yaw, dtype=np.float64), centre.shape[:1])
-    zero = np.zeros_like(angle)
-    u = np.stack([np.cos(angle), np.sin(angle), zero], axis=1) * size[:, :1]
-    v = np.stack([-np.sin(angle), np.cos(angle), zero], axis=1) * size[:, 1:2]
-    w = np.stack([zero, zero, size[:, 2]], axis=1)
+    c, s = np.cos(yaw), np.sin(yaw)
+    axes = np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])
+    u, v, w = axes[:, None] * size.T[..., None]  # each (b, 3)
     return box_edges(centre - (u + v) / 2, u, v, w)
 
 

@@ -1,7 +1,6 @@
 """Scenes by name: what training, benchmarks and examples ask for."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from plueckernet.geometry import LineSet
 
 ROOM = HouseStyle(width=4.5, depth=4.0, lines=(40, 250), lines_per_room=200.0)
 FLOOR = HouseStyle(width=32.0, depth=20.0, lines=(300, 2500), lines_per_room=70.0)
-BLOCK = replace(TownStyle(), size=40.0, lines=(200, 8000), median=1200.0, spread=1.0, height=20.0)
+BLOCK = TownStyle(size=40.0, lines=(200, 8000), sparse=(700.0, 0.7), dense=(2500.0, 0.6), dense_share=0.85, height=20.0)
 
 
 def make_scene(kind: str, seed: int) -> LineSet:
