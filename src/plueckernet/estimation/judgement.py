@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from plueckernet.estimation.refinement import Refinement
 
 # Of a logistic model of `features`, fitted by `python -m benchmarks.confidence`.
-WEIGHTS = (-2.0, 1.0, 8.0, -6.0)
-_BELIEVE = 0.5  # confidence from which a pose is called a success
+WEIGHTS = (-1.386, 0.406, 20.306, -5.104)
+_BELIEVE = 0.8  # confidence from which a pose is called a success
 _RIVAL = 0.9  # relative score from which a rival is as good
 
 
