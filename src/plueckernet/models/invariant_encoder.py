@@ -32,8 +32,7 @@ from plueckernet.models.attention import Edges, mask_bias
 from plueckernet.models.mlp import MLP
 from plueckernet.models.neighbours import gather_lines, nearest_neighbours
 
-_RADII = (1.0, 3.0, 9.0)  # of the neighbourhoods that edges are averaged over, in units of the scale
-_FILTER_RADIUS = 1  # the place in _RADII of the neighbourhood that filters look at
+_RADII = (1.0, 3.0, 9.0)  # of the neighbourhoods that edges are averaged over, filters by the middle one; scaled
 _SHORTEST, _LONGEST = 0.02, 50.0  # what the radial functions cover, in units of the scale
 _PARALLEL = 0.1  # sine of the angle at which the gap is half faded out
 _SCALE_NEIGHBOUR = 8
@@ -54,6 +53,8 @@ class InvariantEncoderConfig:
     dense_limit: int = 1024  # lines up to which every pair has an edge
     neighbours: int = 256  # edges a line has in larger sets
     scale: Literal["joint", "metric"] = "joint"  # metric: coordinates are metres, distances enter as they are
+    signed: bool = True  # edges know orientation and handedness
+    local: bool = True  # edges are averaged over neighbourhoods; False: over the whole set
 
 
 class Frame(NamedTuple):
@@ -75,19 +76,20 @@ class InvariantEncoder(nn.Module):
     def __init__(self, config: InvariantEncoderConfig) -> None:
         super().__init__()
         self.config = config
+        self.radii = _RADII if config.local else (torch.inf,)
         edge = config.edge_channels
         shortest, longest = torch.tensor([_SHORTEST, _LONGEST]).log().tolist()
         self.register_buffer("angle_centres", torch.linspace(0, torch.pi / 2, config.angular), persistent=False)
         self.register_buffer("length_centres", torch.linspace(shortest, longest, config.radial), persistent=False)
         self.radial = nn.Linear(4 * config.radial, edge)
-        self.angular = nn.Linear(config.angular + 3, edge, bias=False)
+        self.angular = nn.Linear(config.angular + 3 * config.signed, edge, bias=False)
         # One row for infinite lines, one for segments: what to make of an anchor depends on what it is.
         self.gain = nn.Parameter(torch.ones(2, edge))
         self.shift = nn.Parameter(torch.zeros(2, edge))
         self.second = nn.Linear(edge, edge)
         self.head = nn.Linear(edge, config.layers * config.heads + config.filters)
         self.unary_gain = nn.Parameter(torch.ones(2, 2, config.radial))
-        sizes = (len(_RADII) * edge + 2 * config.radial, 2 * config.channels, config.channels)
+        sizes = (len(self.radii) * edge + 2 * config.radial, 2 * config.channels, config.channels)
         self.line = MLP(sizes, "layer-gelu")
 
     def forward(self, lines: LineSet) -> tuple[Float[Tensor, "s n c"], list[Edges]]:
@@ -138,7 +140,7 @@ class InvariantEncoder(nn.Module):
         real = None if mask is None else mask[:, None] if index is None else gather_lines(mask, index)
         hidden, span = self._hidden(own, near, scale, mode)  # (s, r, k, e), (s, r, k)
         hidden = gelu(self.second(hidden))
-        weight = torch.stack([(span / radius).square().mul(-0.5).exp() for radius in _RADII], -2)
+        weight = torch.stack([(span / radius).square().mul(-0.5).exp() for radius in self.radii], -2)
         if real is not None:
             weight = weight * real[..., None, :].to(weight.dtype)
         weight = weight / weight.sum(-1, keepdim=True).clamp_min(1e-6)  # (s, r, radii, k)
@@ -150,7 +152,7 @@ class InvariantEncoder(nn.Module):
         bias, filters = edges.split([edges.shape[1] - self.config.filters, self.config.filters], 1)
         if real is not None:
             bias = bias + mask_bias(real, bias.dtype)[:, None]
-        filters = filters * weight[:, None, :, _FILTER_RADIUS].to(filters.dtype)
+        filters = filters * weight[:, None, :, len(self.radii) // 2].to(filters.dtype)
         return bias, filters, pooled
 
     def _hidden(self, own: Frame, near: Frame, scale: Tensor, mode: int) -> tuple[Tensor, Tensor]:
@@ -162,12 +164,13 @@ class InvariantEncoder(nn.Module):
         radial = self._bumps_of(lengths)  # (s, r, k, 4, radial)
         radial[..., 0, :] *= pair.skew[..., None].to(dtype)
         angle = 2 * pair.half_tangent.to(dtype).atan()  # (s, r, k)
-        angle = _bumps(angle, self.angle_centres.to(dtype))  # (s, r, k, angular)
-        signed = torch.stack(pair.signed, -1).to(dtype)  # (s, r, k, 3)
+        angular = _bumps(angle, self.angle_centres.to(dtype))  # (s, r, k, angular)
+        if self.config.signed:
+            angular = torch.cat([angular, torch.stack(pair.signed, -1).to(dtype)], -1)  # (s, r, k, angular + 3)
         # Gain and shift go into the weights: edges are many, weights are few.
         gain, shift = self.gain[mode], self.shift[mode]
         hidden = linear(radial.flatten(-2), self.radial.weight * gain[:, None], self.radial.bias * gain + shift)
-        hidden = hidden + linear(torch.cat([angle, signed], -1), self.angular.weight * gain[:, None])
+        hidden = hidden + linear(angular, self.angular.weight * gain[:, None])
         return gelu(hidden), lengths[..., -1]  # (s, r, k, e), (s, r, k)
 
     def _unary(self, lines: LineSet, frame: Frame, scale: Tensor, mode: int) -> Tensor:

@@ -44,7 +44,7 @@ class PlueckerConfig:
 
 @dataclass(frozen=True)
 class InvariantConfig:
-    """The invariant matcher."""
+    """The invariant matcher; the switches are ablations."""
 
     layers: int = 12  # as above
     heads: int = 4
@@ -53,6 +53,8 @@ class InvariantConfig:
     neighbours: int = 256  # edges a line has in sets of more than `dense_limit` lines
     dense_limit: int = 1024
     scale: Literal["joint", "metric"] = "joint"
+    signed: bool = True  # edges know orientation and handedness
+    local: bool = True  # edges are averaged over neighbourhoods; False: over the whole set
     cross_attention: bool = True
     matchability_prior: bool = True
     assignment: Assignment = "dual-softmax"
@@ -147,6 +149,8 @@ class InvariantTrunk(nn.Module):
                 neighbours=config.neighbours,
                 dense_limit=config.dense_limit,
                 scale=config.scale,
+                signed=config.signed,
+                local=config.local,
             )
         )
         own = AttentionConfig(self.channels, config.heads, config.filters, "layer-gelu")
