@@ -84,11 +84,15 @@ class Pairs:
         order = order.masked_fill(slots >= self.counts[scene, None], 2.0).argsort(-1)[:, :lines]
         mask = slots[:lines] < kept[:, None]
         endpoints = self.segments[scene[:, None], order]
-        endpoints = endpoints + NOISE * torch.randn_like(endpoints)
-        start, end = endpoints.unbind(-2)
-        unit = torch.tensor([1.0, 0, 0], dtype=endpoints.dtype, device=scene.device)
-        direction = torch.where(mask[..., None], torch.nn.functional.normalize(end - start, dim=-1), unit)
-        return LineSet(direction, torch.linalg.cross(start, direction), endpoints, mask=mask), order
+        return padded_lines(endpoints + NOISE * torch.randn_like(endpoints), mask), order
+
+
+def padded_lines(endpoints: Tensor, mask: Tensor) -> LineSet:
+    """Segments (b, n, 2, 3) of which the mask tells the real ones; padding points along the x axis."""
+    start, end = endpoints.unbind(-2)
+    x_axis = torch.tensor([1.0, 0, 0], dtype=endpoints.dtype, device=endpoints.device)
+    direction = torch.where(mask[..., None], torch.nn.functional.normalize(end - start, dim=-1), x_axis)
+    return LineSet(direction, torch.linalg.cross(start, direction), endpoints, mask=mask)
 
 
 def loss_of(net: Matcher, output: MatchOutput, batch: Batch) -> Tensor:

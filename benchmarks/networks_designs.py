@@ -1,0 +1,296 @@
+"""Designs of the invariant matcher against each other: the same seed, the same batches, the same held-out pairs.
+
+    PYTHONPATH=src python -m benchmarks.networks_designs --out DIR      (one GPU, nine minutes)
+
+Processes sample pairs from synthetic scenes; every design is then trained on them for the same number of steps, and
+asked for its 200 best mutual matches of pairs from scenes it has not seen. Designs that `--seconds` leaves no time for
+are left out. Differences smaller than that between the two rows of the default, which differ by their seed, mean
+nothing. The better of the two is saved.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import multiprocessing
+import os
+import platform
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.networks_gpu import Batch, autocast, loss_of, padded_lines, training_step
+from plueckernet.data import AnyProtocol, LinePair, ScanProtocol, make_scene, sample_pair
+from plueckernet.geometry import LineSet
+from plueckernet.models import InvariantConfig, Matcher, build_matcher, top_matches
+from plueckernet.models.weights import ModelCard, save_pretrained
+
+# The first things first: time may run out.
+DESIGNS: dict[str, tuple[InvariantConfig, int]] = {
+    "default": (InvariantConfig(), 0),
+    "transport": (InvariantConfig(assignment="transport"), 0),
+    "prototype": (InvariantConfig(scale="metric", signed=False, local=False), 0),
+    "default, seed 1": (InvariantConfig(), 1),
+    "metric": (InvariantConfig(scale="metric"), 0),
+    "no filters": (InvariantConfig(filters=0), 0),
+    "unsigned": (InvariantConfig(signed=False), 0),
+    "not local": (InvariantConfig(local=False), 0),
+    "8 layers": (InvariantConfig(layers=8), 0),
+    "64 edge channels": (InvariantConfig(edge_channels=64), 0),
+}
+DATA = "synthetic scenes of every scale, at most 256 neighbouring lines a side"
+PROTOCOL = "AnyProtocol, keep 0.3 to 1, with and without endpoints; ScanProtocol, overlap 0.2 to 0.8; any rotation"
+HELD_OUT = 10_000_000  # the first seed of scenes that are not trained on
+FEWEST = 8  # true matches of a pair that is worth showing
+MOST = 1024  # true matches of a pair, of fragments with fragments
+RATE = 5e-4  # of learning, at its highest
+
+
+# Pairs
+
+
+class Rows(NamedTuple):
+    """Pairs of padded segment maps."""
+
+    endpoints: Any  # (p, 2, lines, 2, 3)
+    counts: Any  # (p, 2)
+    matches: Any  # (p, MOST, 2), padded by -1
+    scan: Any  # (p,), whether two surveys made them
+
+
+def sampled(seed: int, lines: int) -> Iterator[tuple[LinePair, bool]]:
+    """Two pairs of one scene: random parts of a neighbourhood in it, and two surveys."""
+    generator = torch.Generator().manual_seed(seed)
+    scene = make_scene("varied", seed)
+    keep, overlap = torch.rand(2, generator=generator).tolist()
+    parts = AnyProtocol(keep=0.3 + 0.7 * keep, segments=True)
+    yield sample_pair(neighbourhood(scene, lines, generator), parts, generator), False
+    surveys = ScanProtocol(overlap=0.2 + 0.6 * overlap)
+    yield sample_pair(neighbourhood(scene, lines // 2, generator), surveys, generator), True  # surveys break lines
+
+
+def neighbourhood(scene: LineSet, count: int, generator: torch.Generator) -> LineSet:
+    """The lines nearest to a random one."""
+    middle = scene.midpoints()
+    chosen = middle[torch.randint(len(scene), (1,), generator=generator)]
+    return scene[(middle - chosen).norm(dim=-1).topk(min(count, len(scene)), largest=False).indices]
+
+
+def rows_of(seeds: range, lines: int) -> Rows:
+    """All pairs of some scenes; of a map with too many lines, a random part."""
+    rows = []
+    for pair, scan in (found for seed in seeds for found in sampled(seed, lines)):
+        matches = pair.matches[(pair.matches < lines).all(-1)]  # lines stand in random order
+        if len(matches) < FEWEST or len(matches) > MOST:
+            continue
+        endpoints = np.zeros((2, lines, 2, 3), dtype=np.float32)
+        sides = [side.endpoints[:lines].numpy() for side in (pair.source, pair.target)]  # type: ignore[index]
+        for row, side in zip(endpoints, sides, strict=True):
+            row[: len(side)] = side
+        padded = np.full((MOST, 2), -1, dtype=np.int16)
+        padded[: len(matches)] = matches.numpy()
+        rows.append((endpoints, [len(side) for side in sides], padded, scan))
+    return Rows(*(np.array(column) for column in zip(*rows, strict=True)))
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Pairs on the device."""
+
+    rows: Rows
+
+    @classmethod
+    def of(cls, chunks: list[Rows], device: str) -> Pool:
+        """All chunks together."""
+        columns = (torch.from_numpy(np.concatenate(column)) for column in zip(*chunks, strict=True))
+        return cls(Rows(*(column.to(device) for column in columns)))
+
+    def __len__(self) -> int:
+        return len(self.rows.counts)
+
+    def batch(self, index: Tensor, *, infinite: bool) -> Batch:
+        """Some pairs, with or without their endpoints."""
+        endpoints, counts, matches = self.rows.endpoints[index], self.rows.counts[index], self.rows.matches[index]
+        lines = endpoints.shape[2]
+        mask = torch.arange(lines, device=counts.device) < counts[..., None]  # (b, 2, lines)
+        sides = [padded_lines(endpoints[:, i].double(), mask[:, i]) for i in range(2)]
+        source, target = (side.infinite() for side in sides) if infinite else sides
+        same = torch.zeros(len(index), lines + 1, lines + 1, dtype=torch.bool, device=counts.device)
+        first, second = matches.long().unbind(-1)  # -1 is the last row, which is cut off
+        same[torch.arange(len(index), device=counts.device)[:, None], first, second] = True
+        return Batch(source, target, same[:, :-1, :-1])
+
+    def groups(self) -> Iterator[tuple[str, Tensor, bool]]:
+        """Kinds of pairs: name, rows, and whether to show them without endpoints."""
+        surveys, parts = self.rows.scan.nonzero()[:, 0], (~self.rows.scan).nonzero()[:, 0]
+        yield from (("parts", parts, False), ("parts, infinite lines", parts, True), ("surveys", surveys, False))
+
+
+def make_pools(a: argparse.Namespace) -> tuple[Pool, Pool]:
+    """Pairs to train on, as many as the time allows, and held-out ones; sampled by processes."""
+    start, chunk = time.perf_counter(), 16
+    seeds = [range(HELD_OUT + i, HELD_OUT + i + chunk) for i in range(0, a.test_scenes, chunk)]
+    tests = len(seeds)
+    seeds += [range(i, i + chunk) for i in range(0, a.scenes, chunk)]
+    chunks = []
+    with ProcessPoolExecutor(
+        a.workers, multiprocessing.get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
+    ) as executor:
+        for rows in executor.map(rows_of, seeds, [a.lines] * len(seeds)):
+            chunks.append(rows)
+            if len(chunks) > tests and time.perf_counter() - start > a.pool_seconds:
+                executor.shutdown(cancel_futures=True)
+                break
+    return Pool.of(chunks[tests:], a.device), Pool.of(chunks[:tests], a.device)
+
+
+# One design
+
+
+def train(config: InvariantConfig, seed: int, pool: Pool, a: argparse.Namespace) -> tuple[Matcher, list[list[float]]]:
+    """Train on the same batches whatever the design; one in three shows infinite lines. Returns the losses too."""
+    torch.manual_seed(seed)
+    net = build_matcher(config).to(a.device)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=RATE, fused=a.device == "cuda")
+    generator = torch.Generator().manual_seed(0)
+    (_, parts, _), *_ = pool.groups()
+    every = torch.arange(len(pool), device=a.device)
+    curve = []
+    for step in range(a.steps):
+        optimizer.param_groups[0]["lr"] = RATE * min(1, (step + 1) / 50) * (1 + math.cos(math.pi * step / a.steps)) / 2
+        infinite = step % 3 == 2
+        candidates = parts if infinite else every
+        index = candidates[torch.randint(len(candidates), (a.batch,), generator=generator).to(a.device)]
+        loss = training_step(net, net, pool.batch(index, infinite=infinite), optimizer, a.device == "cuda")
+        if step % 50 == 0 or step == a.steps - 1:
+            curve.append([step, round(float(loss), 4)])
+    return net.eval(), curve
+
+
+@torch.no_grad()
+def evaluate(net: Matcher, pool: Pool, a: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """What the 200 best mutual matches are worth, for each kind of pairs and for all."""
+    totals: dict[str, Tensor] = {}
+    for name, rows, infinite in pool.groups():
+        totals[name] = sum(judged(net, pool.batch(part, infinite=infinite)) for part in rows.split(a.batch))  # type: ignore[assignment]
+    totals["all"] = sum(totals.values())  # type: ignore[assignment]
+    result = {}
+    for name, total in totals.items():
+        right, found, matched, average, enough, loss, pairs = total.tolist()
+        result[name] = {
+            "precision": right / max(1, found),
+            "recall": right / max(1, matched),
+            "average_precision": average / pairs,
+            "eight_right": enough / pairs,
+            "loss": loss / pairs,
+            "pairs": pairs,
+        }
+    return result
+
+
+def judged(net: Matcher, batch: Batch) -> Tensor:
+    """Sums over pairs of what :func:`evaluate` averages."""
+    pairs, device = len(batch.correspondence), batch.correspondence.device
+    with autocast(device.type, device.type == "cuda"):
+        output = net(batch.source, batch.target)
+    best = top_matches(output.log_probability, 200, mutual=True)
+    found = best.log_probability > -torch.inf  # (b, k)
+    right = batch.correspondence[torch.arange(pairs, device=device)[:, None], best.source, best.target] & found
+    matched = batch.correspondence.any(-1).sum(-1)  # (b,), source lines that have a match
+    rank = torch.arange(1, right.shape[1] + 1, device=device)
+    precision = (right.cumsum(-1) / rank * right).sum(-1) / matched  # (b,), averaged over what there is to find
+    enough = (right.sum(-1) >= FEWEST).sum()
+    loss = loss_of(net, output, batch) * pairs
+    sums = (right.sum(), found.sum(), matched.sum(), precision.sum(), enough, loss)
+    return torch.stack([*sums, torch.tensor(pairs, device=device)])
+
+
+# All of them
+
+
+def save(a: argparse.Namespace, rows: list[dict[str, Any]], pools: tuple[Pool, Pool]) -> None:
+    """Write everything measured so far."""
+    name = torch.cuda.get_device_name() if a.device == "cuda" else platform.machine()
+    document = {
+        "metadata": {"device": name, "torch": torch.__version__, "python": platform.python_version()},
+        "settings": {k: v for k, v in vars(a).items() if k not in ("out", "table")},
+        "data": DATA,
+        "protocol": PROTOCOL,
+        "pairs": {"trained_on": len(pools[0]), "held_out": len(pools[1])},
+        "designs": rows,
+    }
+    a.out.mkdir(parents=True, exist_ok=True)
+    (a.out / "networks_designs.json").write_text(json.dumps(document, indent=1) + "\n")
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The Markdown table of docs/networks.md: precision / recall of each kind, then of all pairs, in percent."""
+    kinds = [kind for kind in rows[0]["result"] if kind != "all"]
+    heads = ["design", *kinds, "average precision", "8 right", "M parameters", "ms a step"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for row in rows:
+        result = row["result"]
+        cells = [f"{100 * result[kind]['precision']:.1f} / {100 * result[kind]['recall']:.1f}" for kind in kinds]
+        cells += [f"{100 * result['all'][name]:.1f}" for name in ("average_precision", "eight_right")]
+        cells += [f"{row['parameters'] / 1e6:.2f}", f"{row['step_ms']:.0f}"]
+        lines.append(f"| {row['design']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Train and judge the designs, one after the other."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--seconds", type=float, default=540)
+    parser.add_argument("--pool-seconds", type=float, default=70)
+    parser.add_argument("--scenes", type=int, default=16_000)
+    parser.add_argument("--test-scenes", type=int, default=512)
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--steps", type=int, default=800)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--lines", type=int, default=256)
+    parser.add_argument("--designs", nargs="*", default=list(DESIGNS))
+    parser.add_argument("--table", action="store_true", help="print the table of what is in OUT")
+    a = parser.parse_args()
+    if a.table:
+        print(table(json.loads((a.out / "networks_designs.json").read_text())["designs"]))
+        return
+    start = time.perf_counter()
+    torch.set_float32_matmul_precision("high")
+    pools = make_pools(a)
+    print(f"{len(pools[0])} and {len(pools[1])} pairs after {time.perf_counter() - start:.0f} s", flush=True)
+    warm_up = argparse.Namespace(**{**vars(a), "steps": 3})
+    train(InvariantConfig(), 0, pools[0], warm_up)
+    rows: list[dict[str, Any]] = []
+    longest = best = 0.0
+    for name in a.designs:
+        began = time.perf_counter()
+        if began - start + 1.1 * longest > a.seconds:
+            print("no time for", name, flush=True)
+            continue
+        config, seed = DESIGNS[name]
+        net, curve = train(config, seed, pools[0], a)
+        trained = time.perf_counter()
+        result = evaluate(net, pools[1], a)
+        row = {"design": name, "result": result, "parameters": sum(p.numel() for p in net.parameters())}
+        rows.append({**row, "step_ms": 1000 * (trained - began) / a.steps, "curve": curve})
+        print(json.dumps(rows[-1]), flush=True)
+        save(a, rows, pools)
+        if config == InvariantConfig() and result["all"]["average_precision"] > best:
+            best = result["all"]["average_precision"]
+            save_pretrained(a.out / "invariant", net, ModelCard("invariant", DATA, PROTOCOL, result))
+        longest = max(longest, time.perf_counter() - began)
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
