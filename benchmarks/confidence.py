@@ -22,7 +22,7 @@ from plueckernet.estimation.judgement import Evidence, features
 from plueckernet.registration import register
 
 FIRST_SEED = 40_000
-PER_CELL = 24
+PER_CELL = 10
 PROTOCOLS: list[Protocol | None] = [
     AnyProtocol(keep=0.7), AnyProtocol(keep=0.4), AnyProtocol(keep=0.25), AnyProtocol(keep=0.15),
     ScanProtocol(overlap=0.5), ScanProtocol(overlap=0.3), ScanProtocol(overlap=0.15), ScanProtocol(overlap=0.07),

@@ -170,7 +170,7 @@ def _tolerance(cores: list[AnchoredLines], unit: float, settings: RegistrationSe
     if settings.position_tolerance is not None:
         return Tolerance(settings.position_tolerance / unit, angle, settings.directed)
     gaps = [line_spacing(core, Tolerance(1.0, angle)) for core in cores]
-    position = min(max(0.25 * math.sqrt(gaps[0] * gaps[1]), 0.01), 0.05)
+    position = min(max(0.25 * math.sqrt(gaps[0] * gaps[1]), 0.01), 0.1)
     return Tolerance(position, angle, settings.directed)
 
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from plueckernet.estimation.refinement import Refinement
 
 # Of a logistic model of `features`, fitted by `python -m benchmarks.confidence`.
-WEIGHTS = (-1.386, 0.406, 20.306, -5.104)
-_BELIEVE = 0.8  # confidence from which a pose is called a success
+WEIGHTS = (5.423, 0.472, 12.974, -12.057, 2.443)
+_BELIEVE = 0.7  # confidence from which a pose is called a success
+_UNSEEN = 0.7  # relative score of a rival that was not looked for hard enough to be found
 _RIVAL = 0.9  # relative score from which a rival is as good
 
 
@@ -26,15 +27,17 @@ class Evidence:
     inliers: int  # pairs of lines that lie on each other
     share: float  # of the lines of the smaller map that the pose explains
     rival: float  # lines explained by the best other pose, relative to this one
+    balance: float  # lines of the smaller map over those of the larger: a large map explains a small one by chance
 
     @classmethod
     def gather(cls, refined: Sequence[tuple[float, Refinement]], counts: tuple[int, int]) -> Evidence:
         """From the refined candidates and the number of lines they explain, best first."""
         if not refined:
-            return Evidence(0, 0.0, 1.0)
+            return Evidence(0, 0.0, 1.0, min(counts) / max(counts))
         score, best = refined[0]
-        rival = refined[1][0] / max(score, 1e-9) if len(refined) > 1 else 0.0
-        return Evidence(len(best.matches), min(1.0, score / min(counts)), rival)
+        # A search that found one pose only says nothing about rivals: one of middling strength is assumed.
+        rival = refined[1][0] / max(score, 1e-9) if len(refined) > 1 else _UNSEEN
+        return Evidence(len(best.matches), min(1.0, score / min(counts)), rival, min(counts) / max(counts))
 
 
 class Status(enum.StrEnum):
@@ -55,8 +58,8 @@ class Verdict:
 
 
 def features(evidence: Evidence) -> tuple[float, ...]:
-    """What the logistic model sees: a constant, inliers, share, rival."""
-    return 1.0, math.log1p(evidence.inliers), evidence.share, evidence.rival
+    """What the logistic model sees: a constant, inliers, share, rival, balance."""
+    return 1.0, math.log1p(evidence.inliers), evidence.share, evidence.rival, math.log(evidence.balance)
 
 
 def confidence(evidence: Evidence) -> float:
