@@ -61,8 +61,8 @@ class Pose:
         dtype: torch.dtype = torch.float64,
     ) -> Pose:
         """Any rotation, uniformly, and a translation uniform in ``[-translation, translation]`` per axis."""
-        quaternion = torch.randn(*batch, 4, generator=generator, dtype=dtype)
-        shift = torch.rand(*batch, 3, generator=generator, dtype=dtype) * 2 - 1
+        quaternion = torch.randn(*batch, 4, generator=generator, dtype=dtype, device=generator.device)
+        shift = torch.rand(*batch, 3, generator=generator, dtype=dtype, device=generator.device) * 2 - 1
         return Pose(rotation_from_quaternion(quaternion), shift * translation)
 
     @classmethod

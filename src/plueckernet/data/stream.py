@@ -1,0 +1,186 @@
+"""An endless stream of training pairs: processes make scenes, the device draws pairs from them."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from plueckernet.data.batches import PairBatch, SceneBatch, mixed_batch, paper_batch
+from plueckernet.data.scenes import make_scene
+from plueckernet.errors import InputError
+from plueckernet.geometry import LineSet, Pose
+from plueckernet.io import read_lines
+
+_CHUNK = 64  # scenes made at once where none are exchanged
+_AHEAD = 4  # chunks that each process is asked for before they are needed
+_STEPS = 1 << 32  # more than any training has: keeps the seeds of two trainings apart
+
+Chunk = tuple[Float[np.ndarray, "c s 2 3"], Float[np.ndarray, " c"]]
+
+
+@dataclass(frozen=True)
+class StreamSettings:
+    """What training sees."""
+
+    protocol: Literal["mixed", "paper"] = "mixed"  # parts and surveys, any rotation; or the paper's, directed
+    scenes: tuple[str, ...] = ("varied",)  # kinds, of :data:`plueckernet.data.scenes.SCENES`
+    lines: str = ""  # instead: a folder of line maps, in any format that `read_lines` reads
+    sizes: tuple[int, ...] = (256,)  # most lines of a map, step by step in turn
+    keep: tuple[float, float] = (0.15, 1.0)  # share of the lines that a random part has
+    surveys: float = 0.6  # share of pairs that are surveys of neighbouring places
+    infinite: float = 0.3  # share of batches that are shown without endpoints, fewer of them surveys
+    pool: int = 4096  # scenes that are drawn from
+    fresh: int = 16  # of them replaced at every step
+    stored: int = 1024  # most lines of a scene: a neighbourhood, or a random part of it
+
+
+class PairStream:
+    """Batches of pairs; each is a function of the settings, the seed and the step alone, so that training resumes.
+
+    Of ``world`` streams the one of ``rank`` gives the pairs ``rank, rank + world, ...`` of the joint batch. A step with
+    larger maps has fewer pairs, so that all cost about the same.
+    """
+
+    def __init__(
+        self,
+        settings: StreamSettings,
+        *,
+        batch: int,
+        device: str = "cpu",
+        seed: int = 0,
+        rank: int = 0,
+        world: int = 1,
+        workers: int = 0,
+    ) -> None:
+        self.settings, self._batch, self._device, self._seed = settings, batch, device, seed
+        self._rank, self._world = rank, world
+        self._chunk = settings.fresh or _CHUNK
+        self._held = max(1, settings.pool // self._chunk)  # chunks of the pool
+        self._next = 0  # the chunk that enters the pool next; the pool holds those before it
+        self._asked: deque[Future[Chunk]] = deque()
+        spawn = multiprocessing.get_context("spawn")
+        self._executor = ProcessPoolExecutor(workers, spawn, torch.set_num_threads, (1,)) if workers else None
+        self._workers = workers
+        shape = (self._held * self._chunk, settings.stored)
+        self._endpoints = torch.zeros(*shape, 2, 3, device=device)
+        self._counts = torch.zeros(shape[0], dtype=torch.long, device=device)
+
+    def batch(self, step: int) -> PairBatch:
+        """The pairs of a step."""
+        s = self.settings
+        self._fill(step if s.fresh else 0)
+        generator = torch.Generator(device=self._device).manual_seed(self._seed * _STEPS + step)
+        lines = s.sizes[step % len(s.sizes)]
+        pairs = max(self._world, round(self._batch * (s.sizes[0] / lines) ** 2))
+        scene = torch.randint(len(self._counts), (pairs,), generator=generator, device=self._device)
+        counts = self._counts[scene]
+        real = torch.arange(s.stored, device=self._device) < counts[:, None]
+        scenes = SceneBatch(self._endpoints[scene], real)
+        if s.protocol == "paper":
+            joint = paper_batch(scenes, lines, s.keep, generator)
+        else:
+            infinite = _alternating(step // len(s.sizes), s.infinite)
+            surveys = s.surveys / 4 if infinite else s.surveys
+            joint = mixed_batch(scenes, lines, s.keep, surveys, infinite, generator)
+        return joint if self._world == 1 else _rows(joint, slice(self._rank, None, self._world))
+
+    def close(self) -> None:
+        """Send the processes home."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _fill(self, first: int) -> None:
+        """Let the pool hold the chunks from ``first`` on."""
+        if not first <= self._next <= first + self._held:
+            self._asked.clear()
+            self._next = first
+        while self._next < first + self._held:
+            self._ask()
+            endpoints, counts = self._asked.popleft().result()
+            start = self._next % self._held * self._chunk
+            rows = slice(start, start + self._chunk)
+            self._endpoints[rows] = torch.from_numpy(endpoints).to(self._device, non_blocking=True)
+            self._counts[rows] = torch.from_numpy(counts).to(self._device, non_blocking=True)
+            self._next += 1
+        if self._executor is not None and self.settings.fresh:
+            self._ask()
+
+    def _ask(self) -> None:
+        """Have the coming chunks made."""
+        wanted = 1 if self._executor is None else _AHEAD * self._workers
+        while len(self._asked) < wanted:
+            first = (self._next + len(self._asked)) * self._chunk
+            job = (self.settings, self._seed, range(first, first + self._chunk))
+            if self._executor is not None:
+                self._asked.append(self._executor.submit(make_chunk, *job))
+            else:
+                done: Future[Chunk] = Future()
+                done.set_result(make_chunk(*job))
+                self._asked.append(done)
+
+
+def make_chunk(settings: StreamSettings, seed: int, numbers: range) -> Chunk:
+    """Some scenes of the stream as padded segments, and how many each has."""
+    make = _maker(settings.scenes, settings.lines)
+    endpoints = np.zeros((len(numbers), settings.stored, 2, 3), dtype=np.float32)
+    counts = np.zeros(len(numbers), dtype=np.int64)
+    for row, number in enumerate(numbers):
+        rng = np.random.default_rng([seed, number])
+        segments = _some(make(int(rng.integers(1 << 31)), rng), settings, rng)
+        endpoints[row, : len(segments)], counts[row] = segments, len(segments)
+    return endpoints, counts
+
+
+def _some(segments: Float[np.ndarray, "n 2 3"], settings: StreamSettings, rng: np.random.Generator) -> np.ndarray:
+    """All, or as many as are stored: any of them, or those about a random one."""
+    if len(segments) <= settings.stored:
+        return segments
+    if settings.protocol == "paper" or rng.random() < 0.5:
+        return segments[rng.permutation(len(segments))[: settings.stored]]
+    middle = segments.mean(axis=1)
+    distance = np.linalg.norm(middle - middle[rng.integers(len(middle))], axis=1)
+    return segments[np.argpartition(distance, settings.stored)[: settings.stored]]
+
+
+@cache
+def _maker(kinds: tuple[str, ...], folder: str) -> Callable[[int, np.random.Generator], np.ndarray]:
+    """Segments of a scene by its seed."""
+    if not folder:
+        return lambda seed, rng: _segments(make_scene(kinds[rng.integers(len(kinds))], seed))
+    files = sorted(path for path in Path(folder).iterdir() if path.is_file())
+    maps = [_segments(_centred(read_lines(path), path)) for path in files]
+    if not maps:
+        raise InputError(f"{folder}: no line maps to train on")
+    return lambda _, rng: maps[rng.integers(len(maps))]
+
+
+def _centred(lines: LineSet, path: Path) -> LineSet:
+    if lines.endpoints is None:
+        raise InputError(f"{path}: training needs segments, not infinite lines")
+    return lines.shifted(lines.centre())
+
+
+def _segments(lines: LineSet) -> np.ndarray:
+    assert lines.endpoints is not None  # scenes are segments
+    return lines.endpoints.numpy().astype(np.float32)
+
+
+def _alternating(turn: int, share: float) -> bool:
+    """True for that share of all turns, evenly."""
+    return int((turn + 1) * share) > int(turn * share)
+
+
+def _rows(batch: PairBatch, rows: slice) -> PairBatch:
+    pose = batch.target_T_source
+    source, target = (one._mapped(lambda tensor: tensor[rows]) for one in (batch.source, batch.target))
+    return PairBatch(source, target, batch.correspondence[rows], Pose(pose.rotation[rows], pose.translation[rows]))
