@@ -11,7 +11,7 @@ import plueckernet as pn
 from plueckernet.data.protocols import AnyProtocol, ScanProtocol, sample_pair, unrelated_pair
 from plueckernet.data.scenes import make_scene
 from plueckernet.geometry import LineSet, Pose, Similarity
-from plueckernet.registration import STAGES, RegistrationSettings, register
+from plueckernet.registration import STAGES, RegistrationSettings, coincident_lines, refine, register
 
 SCAN = ScanProtocol(overlap=0.6)
 
@@ -185,3 +185,41 @@ def test_lines_through_one_point_are_refused():
     star = LineSet.from_point_direction(torch.zeros(5, 3, dtype=torch.float64), torch.randn(5, 3, dtype=torch.float64))
     with pytest.raises(pn.InputError, match="one point"):
         register(star, star)
+
+
+def test_a_pose_by_hand_is_refined_to_the_same_answer():
+    pair = house()
+    found = register(pair.source, pair.target)
+    nudge = Pose.exp(torch.tensor([0.01, -0.01, 0.01, 0.05, -0.05, 0.05], dtype=torch.float64))
+    by_hand = refine(pair.source, pair.target, nudge @ found.target_T_source)
+    turn, shift = errors(by_hand.target_T_source, found.target_T_source)
+    assert turn < 0.05
+    assert shift < 0.005
+    assert len(by_hand.inliers) == pytest.approx(len(found.inliers), rel=0.05)
+    assert by_hand.alternatives == ()
+
+
+def test_a_pose_by_hand_that_is_wrong_fails():
+    pair = house()
+    away = Pose(torch.eye(3, dtype=torch.float64), torch.tensor([1e3, 0, 0], dtype=torch.float64))
+    result = refine(pair.source, pair.target, away @ pair.target_T_source)
+    assert result.status is pn.Status.FAILED
+    assert result.target_T_source is None
+
+
+def test_lines_that_coincide_under_a_pose():
+    source = make_scene("indoor", 7)
+    pose = Pose.random(generator=torch.Generator().manual_seed(4), translation=1e4)
+    settings = RegistrationSettings(position_tolerance=0.1)
+    order = torch.randperm(len(source), generator=torch.Generator().manual_seed(5))
+    rows, residuals = coincident_lines(source, (pose @ source)[order], pose, settings=settings)
+    assert len(rows) > 0.9 * len(source)  # scenes have a few lines twice
+    assert (order[rows[:, 1]] == rows[:, 0]).double().mean() > 0.99
+    assert residuals.max() < 1e-5
+    aside = Pose(torch.eye(3, dtype=torch.float64), torch.tensor([0.06, 0.0, 0.0], dtype=torch.float64))
+    rows, residuals = coincident_lines(source, (pose @ source)[order], pose @ aside, settings=settings)
+    assert residuals[:, 0].max() == pytest.approx(0.06, rel=0.01)
+    assert residuals[:, 1].max() < 1e-3
+    narrow = RegistrationSettings(position_tolerance=0.03)
+    along_x, _ = coincident_lines(source, (pose @ source)[order], pose @ aside, settings=narrow)
+    assert 0 < len(along_x) < len(rows)

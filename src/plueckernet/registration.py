@@ -18,7 +18,14 @@ from plueckernet.errors import InputError
 from plueckernet.estimation.judgement import Evidence, Status, judge
 from plueckernet.estimation.matching import DescriptorSettings, Matches, match_log_probability, top_matches
 from plueckernet.estimation.ransac import Hypotheses, RansacSettings, ransac_pose
-from plueckernet.estimation.refinement import Refinement, RefinementSettings, refine_pose, search_tolerance
+from plueckernet.estimation.refinement import (
+    Refinement,
+    RefinementSettings,
+    close_pairs,
+    mutual_best,
+    refine_pose,
+    search_tolerance,
+)
 from plueckernet.estimation.scoring import AnchoredLines, Tolerance, line_spacing, map_scores
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose, Similarity, skew
@@ -88,6 +95,43 @@ def register(
     return _result(evidence, refined, matches, maps, clock, settings, seed)
 
 
+def refine(
+    source: LineSet, target: LineSet, pose: Pose, *, settings: RegistrationSettings = RegistrationSettings()
+) -> RegistrationResult:
+    """Improve a ``target_T_source`` that is good to about the tolerance, such as one given by hand.
+
+    No other pose is searched for: the confidence takes a rival of middling strength for granted.
+    """
+    clock = _Clock(None)
+    with clock("prepare"):
+        maps = _normalised(source, target, settings)
+    with clock("refine"):
+        refined = _refined([maps.normalised(pose)], maps, settings)
+    with clock("judge"):
+        evidence = Evidence.gather(refined, maps.counts)
+    nothing = maps.source_core.new_zeros(0)
+    matches = Matches(nothing, nothing, maps.source.anchor.new_zeros(0))
+    return _result(evidence, refined, matches, maps, clock, settings, seed=0)
+
+
+def coincident_lines(
+    source: LineSet, target: LineSet, pose: Pose, *, settings: RegistrationSettings = RegistrationSettings()
+) -> tuple[Int[Tensor, "k 2"], Float[Tensor, "k 2"]]:
+    """Pairs of lines that lie on each other under any pose, with the distance and the angle (degrees) of each.
+
+    A pair is within the tolerance, and for both of its lines the best one; of pieces of one line, the nearest.
+    """
+    maps = _normalised(source, target, settings)
+    pose, tolerance = maps.normalised(pose), maps.tolerance
+    rows = close_pairs(pose, maps.all_source, maps.all_target, tolerance)
+    residuals = _residuals(pose, rows, maps)
+    scale = residuals.new_tensor([tolerance.position * maps.unit, math.degrees(tolerance.angle)])
+    apart = (pose.act(maps.all_source.anchor[rows[:, 0]]) - maps.all_target.anchor[rows[:, 1]]).norm(dim=-1)
+    misfit = (residuals / scale).square().sum(-1) + 1e-3 * apart
+    best = mutual_best((-misfit).exp(), rows)
+    return rows[best], residuals[best]
+
+
 @dataclass(frozen=True, eq=False)
 class _Maps:
     """Both maps centred and in one unit, so that tolerances and bins need none."""
@@ -120,6 +164,11 @@ class _Maps:
         """A pose between the normalised maps as one between the maps as they came."""
         moved = (pose.rotation @ self.source_offset[:, None])[:, 0]
         return Pose(pose.rotation, self.target_offset + self.unit * pose.translation - moved)
+
+    def normalised(self, pose: Pose) -> Pose:
+        """The inverse of :meth:`pose`."""
+        moved = (pose.rotation @ self.source_offset[:, None])[:, 0]
+        return Pose(pose.rotation, (pose.translation + moved - self.target_offset) / self.unit)
 
     def covariance(self, covariance: Tensor) -> Tensor:
         """A covariance likewise: ``tau = unit tau' + offset x omega``."""
@@ -288,7 +337,7 @@ def _result(
         evidence=evidence,
         matches=torch.stack([maps.source_core[matches.source], maps.target_core[matches.target]], -1),
         inliers=matches.source.new_zeros(0, 2) if best is None else best.matches,
-        residuals=_residuals(best, maps),
+        residuals=torch.zeros(0, 2, dtype=torch.float64) if best is None else _residuals(best.pose, best.matches, maps),
         alternatives=others,
         score=refined[0][0] if refined else 0.0,
         noise=(best.noise.position * maps.unit, math.degrees(best.noise.direction)) if best else (0.0, 0.0),
@@ -300,12 +349,10 @@ def _result(
     )
 
 
-def _residuals(best: Refinement | None, maps: _Maps) -> Float[Tensor, "i 2"]:
-    """Distance in the unit of the maps and angle in degrees of each inlier."""
-    if best is None:
-        return torch.zeros(0, 2, dtype=torch.float64)
-    source, target = maps.all_source[best.matches[:, 0]], maps.all_target[best.matches[:, 1]]
-    left = line_residuals(best.pose, source.lines, target.lines, source.anchor, target.anchor)
+def _residuals(pose: Pose, rows: Int[Tensor, "k 2"], maps: _Maps) -> Float[Tensor, "k 2"]:
+    """Distance in the unit of the maps and angle in degrees of each pair."""
+    source, target = maps.all_source[rows[:, 0]], maps.all_target[rows[:, 1]]
+    left = line_residuals(pose, source.lines, target.lines, source.anchor, target.anchor)
     distance, sine = left.position.norm(dim=-1) * maps.unit, left.direction.norm(dim=-1)
     return torch.stack([distance, sine.clamp(max=1).asin().rad2deg()], -1)
 

@@ -234,11 +234,11 @@ def _finished(
         degrees = 4 * float(last.weight.sum())
         covariance = covariance * (_LOST * degrees / max(degrees - 6, 1))
     covariance = (covariance + covariance.mT) / 2
-    right = _mutual(last.weight, rows) & (last.weight > _PROBABLE)
+    right = mutual_best(last.weight, rows) & (last.weight > _PROBABLE)
     return Refinement(fit.pose, covariance, rows[right], last.chi_square[right], noise, settled)
 
 
-def _mutual(weight: Float[Tensor, " k"], rows: Int[Tensor, "k 2"]) -> Bool[Tensor, " k"]:
+def mutual_best(weight: Float[Tensor, " k"], rows: Int[Tensor, "k 2"]) -> Bool[Tensor, " k"]:
     """Pairs that are the most probable for both of their lines."""
     best = torch.ones_like(weight, dtype=torch.bool)
     for column in rows.unbind(-1):
