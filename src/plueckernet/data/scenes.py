@@ -6,6 +6,9 @@ import numpy as np
 
 from plueckernet.data.indoor import HouseStyle, indoor_scene
 from plueckernet.data.outdoor import TownStyle, outdoor_scene
+from plueckernet.data.primitives import to_lines
+from plueckernet.data.reconstruction import reconstructed
+from plueckernet.data.structures import city_scene, drawing_scene, truss_scene
 from plueckernet.errors import InputError
 from plueckernet.geometry import LineSet
 
@@ -30,6 +33,12 @@ def _one_of(*kinds: str) -> Callable[[int], LineSet]:
     return scene
 
 
+def _reconstruction(seed: int) -> LineSet:
+    scene = make_scene("built", seed)
+    assert scene.endpoints is not None  # scenes are segments
+    return to_lines(reconstructed(scene.endpoints.numpy(), np.random.default_rng([seed, 1])))
+
+
 SCENES: dict[str, Callable[[int], LineSet]] = {
     "indoor": indoor_scene,  # a house
     "outdoor": outdoor_scene,  # a 10 m cell of a town
@@ -37,5 +46,12 @@ SCENES: dict[str, Callable[[int], LineSet]] = {
     "floor": lambda seed: indoor_scene(seed, FLOOR),  # of an office building
     "block": lambda seed: outdoor_scene(seed, BLOCK),  # 40 m of a town
     "mixed": _one_of("indoor", "outdoor"),
-    "varied": _one_of("indoor", "outdoor", "room", "floor", "block"),  # every scale
+    "city": city_scene,  # plain solids
+    "truss": truss_scene,  # hardly two lines parallel
+    "drawing": drawing_scene,  # many small edges
+    "built": _one_of("indoor", "outdoor", "room", "floor", "block", "city", "truss", "drawing"),
+    "reconstruction": _reconstruction,  # what photogrammetry makes of any of them
+    "varied": _one_of(
+        "indoor", "outdoor", "room", "floor", "block", "city", "truss", "drawing", *["reconstruction"] * 4
+    ),
 }
