@@ -53,7 +53,7 @@ def load_pretrained(name: str | Path, device: torch.device | str = "cpu") -> Mat
 
     Weights that do not fit the architecture on the card, by as much as one name or shape, raise :class:`FormatError`.
     """
-    path = _find(name)
+    path = pretrained_path(name)
     model = _build(load_card(path), path)
     try:
         tensors = load_file(path, device=str(device))
@@ -68,7 +68,7 @@ def load_pretrained(name: str | Path, device: torch.device | str = "cpu") -> Mat
 
 def load_card(name: str | Path) -> ModelCard:
     """The card of a model; unknown or missing entries raise :class:`FormatError`."""
-    path = _find(name).with_suffix(".json")
+    path = pretrained_path(name).with_suffix(".json")
     try:
         document = json.loads(path.read_text())
     except (OSError, ValueError) as error:
@@ -79,7 +79,8 @@ def load_card(name: str | Path) -> ModelCard:
     return ModelCard(**document)
 
 
-def _find(name: str | Path) -> Path:
+def pretrained_path(name: str | Path) -> Path:
+    """The file of that name of the package, or the file itself; one that is not there raises :class:`InputError`."""
     path = Path(name)
     if path.suffix != ".safetensors":
         path = _FOLDER / f"{name}.safetensors"
