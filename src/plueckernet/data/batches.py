@@ -20,7 +20,7 @@ from plueckernet.geometry.pose import rotation_exp
 
 _FRAGMENTS = 3  # at most, of a line
 _SHORTEST = 0.05  # m; of a fragment, and of what two must share to be a match
-_FEWEST = 24  # lines of the part of a scene that a pair is drawn from
+_FEWEST = 24.0  # lines of the part of a scene that a pair is drawn from
 
 
 @dataclass(frozen=True, eq=False)

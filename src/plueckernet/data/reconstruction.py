@@ -24,7 +24,7 @@ def reconstructed(segments: Segments, rng: np.random.Generator, most: int = 4000
     noise = int(rng.uniform(0, 0.15) * len(rows))
     if not len(rows):
         return copy
-    stray = scattered(rng, copy.mean(axis=1)[rng.integers(len(rows), size=noise)], np.ones(3), (0.1, 1.5))
+    stray = scattered(rng, copy.mean(axis=1)[rng.integers(len(rows), size=noise)], np.ones((noise, 3)), (0.1, 1.5))
     return joined([copy, stray])
 
 

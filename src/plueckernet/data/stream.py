@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from plueckernet.data.batches import PairBatch, SceneBatch, mixed_batch, paper_batch
 from plueckernet.data.scenes import make_scene
@@ -25,7 +25,7 @@ _CHUNK = 64  # scenes made at once where none are exchanged
 _AHEAD = 4  # chunks that each process is asked for before they are needed
 _STEPS = 1 << 32  # more than any training has: keeps the seeds of two trainings apart
 
-Chunk = tuple[Float[np.ndarray, "c s 2 3"], Float[np.ndarray, " c"]]
+Chunk = tuple[Float[np.ndarray, "c s 2 3"], Int[np.ndarray, " c"]]  # segments, and how many are real
 
 
 @dataclass(frozen=True)

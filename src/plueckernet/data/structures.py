@@ -61,8 +61,9 @@ def truss_scene(seed: int) -> LineSet:
         if rng.random() < 0.3:  # a tower
             truss = truss[..., [2, 1, 0]]
         pieces.append(shifted(turned(truss, rng.uniform(0, np.pi)), *rng.normal(0, 5, 2), rng.uniform(0, 4)))
-    around = scattered(rng, rng.normal(0, 6, (int(rng.integers(0, 60)), 3)), np.ones(3), (0.3, 3.0))
-    return to_lines(joined([*pieces, around]))
+    around = rng.normal(0, 6, (int(rng.integers(0, 60)), 3))
+    stray = scattered(rng, around, np.ones_like(around), (0.3, 3.0))
+    return to_lines(joined([*pieces, stray]))
 
 
 def drawing_scene(seed: int) -> LineSet:
