@@ -16,10 +16,11 @@ from plueckernet.cli.convert import convert
 from plueckernet.cli.demo import demo
 from plueckernet.cli.info import info
 from plueckernet.cli.register import register
+from plueckernet.cli.train import train
 from plueckernet.errors import PlueckernetError
 from plueckernet.version import __version__
 
-COMMANDS = (register, demo, convert, info)
+COMMANDS = (register, demo, convert, info, train)
 
 app = typer.Typer(
     name="plueckernet",

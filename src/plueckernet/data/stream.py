@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -69,7 +70,7 @@ class PairStream:
         self._next = 0  # the chunk that enters the pool next; the pool holds those before it
         self._asked: deque[Future[Chunk]] = deque()
         spawn = multiprocessing.get_context("spawn")
-        self._executor = ProcessPoolExecutor(workers, spawn, torch.set_num_threads, (1,)) if workers else None
+        self._executor = ProcessPoolExecutor(workers, spawn, start_worker) if workers else None
         self._workers = workers
         shape = (self._held * self._chunk, settings.stored)
         self._endpoints = torch.zeros(*shape, 2, 3, device=device)
@@ -127,6 +128,12 @@ class PairStream:
                 done: Future[Chunk] = Future()
                 done.set_result(make_chunk(*job))
                 self._asked.append(done)
+
+
+def start_worker() -> None:
+    """What a process does first: it takes one core, and leaves Ctrl-C to the one that asks it for scenes."""
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def make_chunk(settings: StreamSettings, seed: int, numbers: range) -> Chunk:

@@ -1,0 +1,99 @@
+"""Checkpoints: folders of safetensors files and a JSON file, complete or not there; no pickle.
+
+A full checkpoint has ``model``, ``ema`` (where there is one), ``first_moment`` and ``second_moment``; the weights to be
+used are ``ema`` if it is there, else ``model``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from plueckernet.errors import FormatError, InputError
+from plueckernet.io.atomic import atomic_write
+
+_STATE = "state.json"
+Tensors = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """Named groups of tensors, and everything else as plain data."""
+
+    tensors: Mapping[str, Tensors]
+    state: Mapping[str, Any]
+
+    @property
+    def weights(self) -> Tensors:
+        """What is validated, exported and used."""
+        return self.tensors["ema"] if "ema" in self.tensors else self.tensors["model"]
+
+
+def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+    """Write ``folder`` anew; whenever this is interrupted, :func:`load_checkpoint` finds the old one or the new."""
+    new, old = _beside(folder, "new"), _beside(folder, "old")
+    try:
+        if not folder.exists() and old.exists():
+            old.rename(folder)  # interrupted between the two steps below
+        for leftover in (new, old):
+            shutil.rmtree(leftover, ignore_errors=True)
+        new.mkdir(parents=True)
+        for name, tensors in checkpoint.tensors.items():
+            file = new / f"{name}.safetensors"
+            save_file({key: value.detach().cpu().contiguous() for key, value in tensors.items()}, file)
+            _flush(file)
+        with atomic_write(new / _STATE) as stream:
+            stream.write(json.dumps(checkpoint.state, indent=1, ensure_ascii=False) + "\n")
+        if folder.exists():
+            folder.rename(old)
+        new.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
+
+
+def load_checkpoint(folder: Path) -> Checkpoint:
+    """Read what :func:`save_checkpoint` wrote; tensors are on the CPU."""
+    if not (folder / _STATE).is_file() and (_beside(folder, "old") / _STATE).is_file():
+        folder = _beside(folder, "old")
+    if not (folder / _STATE).is_file():
+        raise InputError(f"{folder}: no checkpoint there")
+    try:
+        state = json.loads((folder / _STATE).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FormatError(folder / _STATE, f"not readable: {error}") from error
+    tensors = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        try:
+            tensors[file.stem] = load_file(file)
+        except SafetensorError as error:
+            raise FormatError(file, f"not a safetensors file: {error}") from error
+    if "model" not in tensors and "ema" not in tensors:
+        raise FormatError(folder, "no weights: neither model.safetensors nor ema.safetensors")
+    return Checkpoint(tensors, state)
+
+
+def find_checkpoint(place: Path) -> Path:
+    """The checkpoint that is meant by a folder: itself, or the best of the run in it, or its last."""
+    for folder in (place, place / "best", place / "last"):
+        if (folder / _STATE).is_file() or (_beside(folder, "old") / _STATE).is_file():
+            return folder
+    raise InputError(f"{place}: neither a checkpoint nor a folder of `plueckernet train`")
+
+
+def _beside(folder: Path, suffix: str) -> Path:
+    return folder.with_name(f"{folder.name}.{suffix}")
+
+
+def _flush(file: Path) -> None:
+    with file.open("rb") as handle:
+        os.fsync(handle.fileno())

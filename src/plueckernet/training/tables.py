@@ -1,0 +1,109 @@
+"""Tables of a TOML file as frozen dataclasses, strictly: unknown keys and wrong types raise, naming file and key."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from plueckernet.errors import FormatError, InputError
+
+_T = TypeVar("_T")
+
+
+def read_tables(path: Path) -> dict[str, Any]:
+    """A TOML file as nested dictionaries."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:  # not TOML, or not UTF-8
+        raise FormatError(path, str(error)) from error
+
+
+def override(tables: Mapping[str, Any], settings: Iterable[str]) -> dict[str, Any]:
+    """The tables with settings such as ``train.steps=100`` put in; a value that is no TOML is taken as text."""
+    changed = dict(tables)
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        names = [name.strip() for name in key.split(".")]
+        if not equals or not all(names):
+            raise InputError(f"--set {setting}: expected table.key=value")
+        place = changed
+        for name in names[:-1]:
+            inner = place.get(name, {})
+            if not isinstance(inner, Mapping):
+                raise InputError(f"--set {setting}: {name} is no table")
+            place[name] = dict(inner)
+            place = place[name]
+        place[names[-1]] = _value(text.strip())
+    return changed
+
+
+def from_table(kind: type[_T], table: Any, place: str, path: Path) -> _T:
+    """A dataclass of a table; ``place`` is the table's name, as in ``train``."""
+    if not isinstance(table, Mapping):
+        raise FormatError(path, f"{place}: expected a table, got {table!r}")
+    hints = get_type_hints(kind)
+    known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
+    for key in table:
+        if key not in known:
+            raise FormatError(path, f"unknown key {place}.{key}; there are {', '.join(known)}")
+    for name, f in known.items():
+        if name not in table and f.default is MISSING and f.default_factory is MISSING:
+            raise FormatError(path, f"{place}.{name} is missing")
+    values = {key: _checked(hints[key], value, f"{place}.{key}", path) for key, value in table.items()}
+    try:
+        return kind(**values)
+    except InputError as error:
+        raise FormatError(path, f"{place}: {error}") from error
+
+
+def _checked(hint: Any, value: Any, place: str, path: Path) -> Any:
+    """The value as the type hint wants it: lists become tuples, whole numbers floats, tables dataclasses."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if is_dataclass(hint) and isinstance(hint, type):
+        return from_table(hint, value, place, path)
+    if origin in (Union, UnionType):
+        return _checked_union(arguments, value, place, path)
+    if origin is Literal:
+        fits = value in arguments
+    elif origin is tuple and isinstance(value, list | tuple):
+        kinds = arguments[:1] * len(value) if arguments[1:] == (...,) else arguments
+        if len(kinds) == len(value):
+            return tuple(_checked(k, v, f"{place}[{i}]", path) for i, (k, v) in enumerate(zip(kinds, value)))  # noqa: B905
+        fits = False
+    elif hint is float and type(value) in (int, float):
+        return float(value)
+    else:
+        fits = type(value) is hint
+    if not fits:
+        raise FormatError(path, f"{place}: expected {_name(hint)}, got {value!r}")
+    return value
+
+
+def _checked_union(kinds: tuple[Any, ...], value: Any, place: str, path: Path) -> Any:
+    for kind in kinds:
+        if kind is NoneType:
+            continue
+        try:
+            return _checked(kind, value, place, path)
+        except FormatError:
+            continue
+    raise FormatError(path, f"{place}: expected {' or '.join(map(_name, kinds))}, got {value!r}")
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _name(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return " or ".join(map(repr, get_args(hint)))
+    return getattr(hint, "__name__", str(hint)) if get_origin(hint) is None else str(hint)

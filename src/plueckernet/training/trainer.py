@@ -1,0 +1,192 @@
+"""One step after the other: everything that changes while a network is trained, and how."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from plueckernet.data.batches import PairBatch
+from plueckernet.errors import InputError
+from plueckernet.models import MatchOutput
+from plueckernet.training.checkpoint import Checkpoint
+from plueckernet.training.config import TrainingConfig, TrainSettings
+from plueckernet.training.distributed import Processes
+from plueckernet.training.guard import SNAPSHOT_EVERY, Guard
+from plueckernet.training.objective import Prediction, autocast, loss_of, match_quality, match_sums
+
+_COUNT = "#steps"  # after a parameter's name: how many steps its moments have seen
+
+
+@runtime_checkable
+class PairSource(Protocol):
+    """Where pairs come from: the same step gives the same pairs, so that resuming needs no state of it."""
+
+    def batch(self, step: int) -> PairBatch:
+        """The pairs of a step."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class StepResult:
+    """What happened in a step."""
+
+    loss: float
+    gradient: float  # length before clipping
+    rate: float
+    verdict: str
+    stop: bool  # some process wants to
+    quality: Mapping[str, float]  # of the matches; in steps that are logged
+    following: PairBatch | None  # the next pairs, made while the device was busy
+
+
+class Trainer:
+    """Network, moving average, optimizer: everything that changes from step to step."""
+
+    def __init__(self, config: TrainingConfig, these: Processes) -> None:
+        self.config = config
+        self.these = these
+        settings = config.train
+        self.network: nn.Module = config.model.build(settings.seed).to(these.device)
+        self.average = copy.deepcopy(self.network).requires_grad_(False) if settings.ema else None
+        self.optimizer = torch.optim.AdamW(
+            self.network.parameters(), lr=settings.lr, weight_decay=settings.weight_decay,
+            fused=these.device.type == "cuda",
+        )  # fmt: skip
+        forward = these.parallel(self.network)
+        self._forward = torch.compile(forward, dynamic=False) if settings.compile else forward
+        self.guard = Guard()
+        self.step = 0
+        self.best: Mapping[str, Any] | None = None
+        self._snapshots = [self._snapshot()]
+
+    @property
+    def weights(self) -> nn.Module:
+        """The network to be validated and exported."""
+        return self.network if self.average is None else self.average
+
+    def advance(self, batch: PairBatch, source: PairSource, *, stop: bool = False) -> StepResult:
+        """One step, unless it is a bad one; the pairs of the next are drawn while the device computes.
+
+        ``stop`` says that this process wants to end, which then holds for all of them.
+        """
+        settings, device = self.config.train, self.these.device
+        # By its number alone a step knows its random numbers: whoever resumes draws the same ones.
+        torch.manual_seed(hash((settings.seed, self.step, self.these.rank)) % 2**63)
+        rate = self.guard.rate * learning_rate(self.step, settings)
+        self.optimizer.param_groups[0]["lr"] = rate
+        with autocast(device.type, settings.precision == "bf16"):
+            output = self._forward(batch.source, batch.target)
+        loss = loss_of(self.network, output, batch) * self.these.share(len(batch.correspondence))
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        length = nn.utils.clip_grad_norm_(self.network.parameters(), settings.clip)
+        flag = torch.full_like(length, float(stop))
+        numbers = self.these.average(torch.stack([loss.detach().to(length.dtype), length, flag]))
+        upcoming = source.batch(self.step + 1) if self.step + 1 < settings.steps else None
+        value, gradient, stopping = numbers.tolist()  # waits for the device
+        logged = (self.step + 1) % settings.log_every == 0 or self.step + 1 == settings.steps
+        quality = _quality(output, batch) if logged else {}
+        verdict = self.guard.judge(value, gradient)
+        self._take(verdict)
+        self.step += 1
+        if verdict == "good" and self.step % SNAPSHOT_EVERY == 0:
+            self._snapshots = [self._snapshots[-1], self._snapshot()]
+        return StepResult(value, gradient, rate, verdict, stopping > 0, quality, upcoming)
+
+    def _take(self, verdict: str) -> None:
+        if verdict == "good":
+            self.optimizer.step()
+            self._follow()
+        elif verdict == "back":
+            self._restore(self._snapshots[0])  # the older one: the newer may already be on the way down
+
+    @torch.no_grad()
+    def _follow(self) -> None:
+        """Move the average towards the weights, faster at first."""
+        if self.average is None:
+            return
+        decay = min(self.config.train.ema, (1 + self.step) / (10 + self.step))
+        torch._foreach_lerp_(list(self.average.parameters()), list(self.network.parameters()), 1 - decay)
+        for own, new in zip(self.average.buffers(), self.network.buffers(), strict=True):
+            own.copy_(new)
+
+    # Keeping and restoring
+
+    def checkpoint(self) -> Checkpoint:
+        """Everything needed to go on as if nothing had happened."""
+        state = {
+            "step": self.step,
+            "guard": self.guard.state(),
+            "best": self.best,
+            "config": self.config.to_tables(),
+        }
+        return Checkpoint(self._tensors(), state)
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        """Go on from a checkpoint; one of another network raises :class:`InputError`."""
+        state = checkpoint.state
+        if state["config"]["model"] != self.config.to_tables()["model"]:
+            raise InputError("the checkpoint is of another network than [model] describes")
+        self._restore(checkpoint.tensors)
+        self.step, self.best = state["step"], state["best"]
+        self.guard.load(state["guard"])
+        self._snapshots = [self._snapshot()]
+
+    def _tensors(self) -> dict[str, dict[str, Tensor]]:
+        names = [name for name, _ in self.network.named_parameters()]
+        moments = self.optimizer.state_dict()["state"]
+        groups = {"model": dict(self.network.state_dict())}
+        if self.average is not None:
+            groups["ema"] = dict(self.average.state_dict())
+        for group, key in (("first_moment", "exp_avg"), ("second_moment", "exp_avg_sq")):
+            groups[group] = {names[i]: one[key] for i, one in moments.items()}
+        groups["second_moment"] |= {f"{names[i]}{_COUNT}": one["step"] for i, one in moments.items()}
+        return groups
+
+    def _snapshot(self) -> dict[str, dict[str, Tensor]]:
+        return {group: {k: v.clone() for k, v in tensors.items()} for group, tensors in self._tensors().items()}
+
+    def _restore(self, groups: Mapping[str, Mapping[str, Tensor]]) -> None:
+        try:
+            self.network.load_state_dict(groups["model"])
+            if self.average is not None:
+                self.average.load_state_dict(groups.get("ema", groups["model"]))
+            state = self.optimizer.state_dict()
+            first, second = groups["first_moment"], groups["second_moment"]
+            names = [name for name, _ in self.network.named_parameters()]
+            state["state"] = {
+                i: {
+                    "step": second[f"{name}{_COUNT}"].clone(),
+                    "exp_avg": first[name].clone(),
+                    "exp_avg_sq": second[name].clone(),
+                }
+                for i, name in enumerate(names)
+                if name in first
+            }
+            self.optimizer.load_state_dict(state)
+        except (KeyError, RuntimeError) as error:
+            raise InputError(f"the checkpoint does not fit the network: {error}") from error
+
+
+def _quality(output: Prediction, batch: PairBatch) -> dict[str, float]:
+    if not isinstance(output, MatchOutput):
+        return {}
+    return match_quality(match_sums(output.log_probability, batch.correspondence), len(batch.correspondence))
+
+
+def learning_rate(step: int, settings: TrainSettings) -> float:
+    """Linear increase, then half a cosine down to nothing, or constant."""
+    warm = min(1.0, (step + 1) / max(1, settings.warmup))
+    if settings.schedule == "constant":
+        return settings.lr * warm
+    return settings.lr * warm * (1 + math.cos(math.pi * step / settings.steps)) / 2
