@@ -1,0 +1,71 @@
+"""One moment of a sensor's sequence, not yet read: what and where the files are, and the pose if it is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+
+from plueckernet.errors import FormatError
+from plueckernet.geometry import Pose
+
+
+@dataclass(frozen=True, eq=False)
+class CameraFrame:
+    """A colour image with depth."""
+
+    name: str
+    time: float  # seconds, or the number of the frame where there is no clock
+    colour: Path
+    depth: Path
+    intrinsics: tuple[float, float, float, float]  # fx, fy, cx, cy in pixels
+    depth_unit: float  # metres of one step in the depth image
+    furthest: float  # metres; what is said to be further has not been measured
+    world_T_sensor: Pose | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class CloudFrame:
+    """A point cloud of a laser scanner."""
+
+    name: str
+    time: float
+    cloud: Path
+    world_T_sensor: Pose | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LinesFrame:
+    """A file of lines, extracted before."""
+
+    name: str
+    time: float
+    lines: Path
+    world_T_sensor: Pose | None = None
+
+
+Frame = CameraFrame | CloudFrame | LinesFrame
+
+
+def rows_of(path: Path) -> list[tuple[int, list[str]]]:
+    """Line number and fields of each row of a text file, without comments and blank lines."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise FormatError(path, (error.strerror or str(error)).lower()) from error
+    except UnicodeDecodeError as error:
+        raise FormatError(path, "binary data where text was expected") from error
+    rows = ((number, line.partition("#")[0].split()) for number, line in enumerate(text.splitlines(), 1))
+    return [(number, fields) for number, fields in rows if fields]
+
+
+def rigid(matrix: Float64[np.ndarray, "4 4"], path: Path, line: int | None = None) -> Pose:
+    """The rigid motion of a published matrix, its rotation made exact: rounded ones are off by some 1e-7."""
+    left, _, right = np.linalg.svd(np.nan_to_num(matrix[:3, :3]))
+    rotation = left @ right
+    if not np.isfinite(matrix).all() or np.linalg.det(rotation) < 0 or np.abs(rotation - matrix[:3, :3]).max() > 0.01:
+        raise FormatError(path, "the upper left 3x3 block is not a rotation matrix", line)
+    return Pose(torch.from_numpy(rotation), torch.from_numpy(matrix[:3, 3].copy()))

@@ -1,0 +1,59 @@
+"""KITTI odometry: ``sequences/07/velodyne/000000.bin``, ``calib.txt``, ``times.txt`` and ``poses/07.txt``.
+
+The poses are those of the left camera; ``Tr`` in ``calib.txt`` leads from the laser scanner to it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from plueckernet.data.datasets.frames import CloudFrame, rows_of
+from plueckernet.errors import FormatError, InputError
+from plueckernet.geometry import Pose
+from plueckernet.io.trajectories import read_kitti_trajectory
+
+
+def kitti_sequence(folder: Path) -> list[CloudFrame]:
+    """The laser scans of ``sequences/NN`` with their times, and their poses where ``poses/NN.txt`` is there."""
+    scans = sorted((folder / "velodyne").glob("*.bin"))
+    if not scans:
+        raise FormatError(folder / "velodyne", "no *.bin in it")
+    times = _times(folder, len(scans))
+    poses = folder.parents[1] / "poses" / f"{folder.name}.txt"
+    if not poses.exists():
+        return [CloudFrame(scan.stem, time, scan) for scan, time in zip(scans, times, strict=True)]
+    world_T_camera = read_kitti_trajectory(poses).world_T_sensor
+    if world_T_camera.translation.shape[0] != len(scans):
+        raise FormatError(poses, f"expected {len(scans)} poses, found {world_T_camera.translation.shape[0]}")
+    camera_T_scanner = _calibration(folder / "calib.txt")
+    return [
+        CloudFrame(scan.stem, time, scan, world_T_camera[place] @ camera_T_scanner)
+        for place, (scan, time) in enumerate(zip(scans, times, strict=True))
+    ]
+
+
+def _times(folder: Path, count: int) -> list[float]:
+    path = folder / "times.txt"
+    if not path.exists():
+        return [float(place) for place in range(count)]
+    try:
+        times = [float(fields[0]) for _, fields in rows_of(path)]
+    except ValueError as error:
+        raise FormatError(path, "expected a time in seconds in each row") from error
+    if len(times) != count:
+        raise FormatError(path, f"expected {count} times, one for each scan, found {len(times)}")
+    return times
+
+
+def _calibration(path: Path) -> Pose:
+    for number, fields in rows_of(path):
+        if fields[0] in ("Tr:", "Tr_velo_to_cam:"):
+            try:
+                rows = np.array([float(field) for field in fields[1:]]).reshape(3, 4)
+                return Pose.from_matrix(torch.from_numpy(np.vstack([rows, [0, 0, 0, 1]])))
+            except (ValueError, InputError) as error:
+                raise FormatError(path, "Tr: expected twelve numbers of [R | t]", number) from error
+    raise FormatError(path, "no row Tr: in it, which leads from the laser scanner to the camera")

@@ -1,0 +1,147 @@
+"""RGB-D sequences in the layouts of the TUM benchmark and of 7-Scenes.
+
+TUM: ``rgb/`` and ``depth/`` with lists of them, ``rgb.txt`` and ``depth.txt`` (``time file``) or ``associations.txt``
+(``time file time file``), depth in 1/5000 m; ``groundtruth.txt``. 7-Scenes: ``frame-000000.color.png``, ``.depth.png``
+in millimetres with 65535 for none, and ``.pose.txt``, camera to world. A file ``camera-intrinsics.txt`` with the 3x3
+matrix goes before what is known of the sensors.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from plueckernet.data.datasets.frames import CameraFrame, rigid, rows_of
+from plueckernet.errors import FormatError, InputError
+from plueckernet.io.trajectories import read_tum_trajectory
+
+Intrinsics = tuple[float, float, float, float]
+
+_TUM_CAMERAS: dict[str, Intrinsics] = {  # by the number in freiburg1, fr1; as the benchmark's page gives them
+    "1": (517.3, 516.5, 318.6, 255.3),
+    "2": (520.9, 521.0, 325.1, 249.7),
+    "3": (535.4, 539.2, 320.1, 247.6),
+}
+_TUM_DEFAULT: Intrinsics = (525.0, 525.0, 319.5, 239.5)
+_SEVEN_SCENES_CAMERA: Intrinsics = (585.0, 585.0, 320.0, 240.0)
+_TUM_UNIT, _SEVEN_SCENES_UNIT = 1 / 5000, 1 / 1000  # m
+_FURTHEST = 10.0  # m, beyond what structured light and these sensors' depth can tell
+_CLOSE_IN_TIME = 0.02  # s between a colour image and its depth
+
+
+def tum_sequence(folder: Path, time_offset: float = 0.0) -> list[CameraFrame]:
+    """Frames in the order of time, with poses where ``groundtruth.txt`` covers them.
+
+    The true pose is taken ``time_offset`` seconds after the colour image's time.
+    """
+    truth = read_tum_trajectory(folder / "groundtruth.txt") if (folder / "groundtruth.txt").exists() else None
+    intrinsics = _intrinsics(folder) or _tum_camera(folder)
+    return [
+        CameraFrame(
+            name=Path(colour).stem,
+            time=time,
+            colour=folder / colour,
+            depth=folder / depth,
+            intrinsics=intrinsics,
+            depth_unit=_TUM_UNIT,
+            furthest=_FURTHEST,
+            world_T_sensor=None if truth is None else truth.at(time + time_offset),
+        )
+        for time, colour, depth in _tum_associations(folder)
+    ]
+
+
+def seven_scenes_sequence(folder: Path) -> list[CameraFrame]:
+    """Frames in the order of their numbers; the number is the time."""
+    intrinsics = _intrinsics(folder) or _SEVEN_SCENES_CAMERA
+    frames = []
+    for depth in sorted(folder.glob("frame-*.depth.png")):
+        name = depth.name.removesuffix(".depth.png")
+        colour = next((path for path in sorted(folder.glob(f"{name}.color.*"))), None)
+        if colour is None:
+            raise FormatError(depth, f"there is no {name}.color.png beside it")
+        pose = folder / f"{name}.pose.txt"
+        frames.append(
+            CameraFrame(
+                name=name,
+                time=float(name.removeprefix("frame-")),
+                colour=colour,
+                depth=depth,
+                intrinsics=intrinsics,
+                depth_unit=_SEVEN_SCENES_UNIT,
+                furthest=_FURTHEST,
+                world_T_sensor=rigid(_matrix(pose, 4), pose) if pose.exists() else None,
+            )
+        )
+    if not frames:
+        raise FormatError(folder, "no frame-*.depth.png in it")
+    return frames
+
+
+def _matrix(path: Path, size: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    rows = rows_of(path)
+    try:
+        matrix = np.array([[float(field) for field in fields] for _, fields in rows])
+    except ValueError as error:
+        raise FormatError(path, f"expected {size} rows of {size} numbers") from error
+    if matrix.shape != (size, size) or not np.isfinite(matrix).all():
+        raise FormatError(path, f"expected {size} rows of {size} finite numbers, found shape {matrix.shape}")
+    return matrix
+
+
+def _intrinsics(folder: Path) -> Intrinsics | None:
+    path = folder / "camera-intrinsics.txt"
+    if not path.exists():
+        return None
+    matrix = _matrix(path, 3)
+    return float(matrix[0, 0]), float(matrix[1, 1]), float(matrix[0, 2]), float(matrix[1, 2])
+
+
+def _tum_camera(folder: Path) -> Intrinsics:
+    found = re.search(r"(?:freiburg|fr)([123])(?!\d)", folder.resolve().name)
+    return _TUM_CAMERAS[found.group(1)] if found else _TUM_DEFAULT
+
+
+def _tum_associations(folder: Path) -> list[tuple[float, str, str]]:
+    """Time, colour and depth file of each frame."""
+    listed = folder / "associations.txt"
+    if listed.exists():
+        return sorted((_time(row[1][0], listed, row[0]), *_files(row, listed)) for row in rows_of(listed))
+    colour, depth = (_tum_list(folder / name) for name in ("rgb.txt", "depth.txt"))
+    times = np.array([time for time, _ in depth])
+    pairs = []
+    for time, file in colour:
+        nearest = int(np.abs(times - time).argmin())
+        if abs(times[nearest] - time) <= _CLOSE_IN_TIME:
+            pairs.append((time, file, depth[nearest][1]))
+    if not pairs:
+        raise InputError(f"{folder}: no colour image has a depth image within {_CLOSE_IN_TIME} s")
+    return pairs
+
+
+def _files(row: tuple[int, list[str]], path: Path) -> tuple[str, str]:
+    """Colour and depth of an association; some tools write the depth first."""
+    number, fields = row
+    if len(fields) != 4:
+        raise FormatError(path, f"expected `time file time file`, found {len(fields)} fields", number)
+    first, second = fields[1], fields[3]
+    return (second, first) if first.startswith("depth") else (first, second)
+
+
+def _tum_list(path: Path) -> list[tuple[float, str]]:
+    rows = rows_of(path)
+    for number, fields in rows:
+        if len(fields) != 2:
+            raise FormatError(path, f"expected `time file`, found {len(fields)} fields", number)
+    if not rows:
+        raise FormatError(path, "no files listed in it")
+    return sorted((_time(fields[0], path, number), fields[1]) for number, fields in rows)
+
+
+def _time(field: str, path: Path, line: int) -> float:
+    try:
+        return float(field)
+    except ValueError:
+        raise FormatError(path, f"expected a time in seconds, found {field!r}", line) from None
