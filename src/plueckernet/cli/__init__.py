@@ -17,6 +17,7 @@ from plueckernet.cli.demo import demo
 from plueckernet.cli.info import info
 from plueckernet.cli.register import register
 from plueckernet.cli.train import train
+from plueckernet.cli.weights import app as weights
 from plueckernet.errors import PlueckernetError
 from plueckernet.version import __version__
 
@@ -31,6 +32,7 @@ app = typer.Typer(
 )
 for command in COMMANDS:
     app.command()(command)
+app.add_typer(weights)
 
 
 def _print_version(wanted: bool) -> bool:

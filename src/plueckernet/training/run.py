@@ -154,7 +154,7 @@ class _Office:
             best = trainer.best is None or validation.rank > tuple(trainer.best["rank"])
             if best:
                 trainer.best = {**validation.to_dict(), "rank": list(validation.rank)}
-                state = {"step": validation.step, "best": trainer.best, "config": self.config.to_tables()}
+                state = trainer.description() | {"step": validation.step}
                 save_checkpoint(self.out / "best", Checkpoint({"model": weights}, state))
             self.reporter.validation(validation, best=best)
 

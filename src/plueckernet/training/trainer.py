@@ -19,6 +19,7 @@ from plueckernet.training.config import TrainingConfig, TrainSettings
 from plueckernet.training.distributed import Processes
 from plueckernet.training.guard import SNAPSHOT_EVERY, Guard
 from plueckernet.training.objective import Prediction, autocast, loss_of, match_quality, match_sums
+from plueckernet.version import __version__
 
 _COUNT = "#steps"  # after a parameter's name: how many steps its moments have seen
 
@@ -124,13 +125,11 @@ class Trainer:
 
     def checkpoint(self) -> Checkpoint:
         """Everything needed to go on as if nothing had happened."""
-        state = {
-            "step": self.step,
-            "guard": self.guard.state(),
-            "best": self.best,
-            "config": self.config.to_tables(),
-        }
-        return Checkpoint(self._tensors(), state)
+        return Checkpoint(self._tensors(), self.description() | {"guard": self.guard.state()})
+
+    def description(self) -> dict[str, Any]:
+        """What this is and how far it is, as plain data."""
+        return {"version": __version__, "step": self.step, "best": self.best, "config": self.config.to_tables()}
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint; one of another network raises :class:`InputError`."""
