@@ -15,13 +15,14 @@ import typer
 from plueckernet.cli.convert import convert
 from plueckernet.cli.demo import demo
 from plueckernet.cli.info import info
+from plueckernet.cli.prepare import prepare
 from plueckernet.cli.register import register
 from plueckernet.cli.train import train
 from plueckernet.cli.weights import app as weights
 from plueckernet.errors import PlueckernetError
 from plueckernet.version import __version__
 
-COMMANDS = (register, demo, convert, info, train)
+COMMANDS = (register, demo, convert, info, prepare, train)
 
 app = typer.Typer(
     name="plueckernet",

@@ -1,0 +1,117 @@
+"""Datasets prepared for use: a folder of line files and one index.
+
+``train/`` and ``test/`` hold one ``.npz`` for each scene, which :func:`plueckernet.read_lines` reads; ``index.json``
+has the number of lines and the pose, where there is one, of each, and which scenes form pairs with a known answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from plueckernet.data.protocols import LinePair
+from plueckernet.errors import FormatError, InputError
+from plueckernet.geometry import LineSet, Pose
+from plueckernet.io.atomic import atomic_write
+from plueckernet.io.reading import read_lines
+
+SCHEMA = 1
+INDEX = "index.json"
+SPLITS = ("train", "test")
+Matrix = list[list[float]]
+
+
+@dataclass(frozen=True)
+class SceneEntry:
+    """One scene of the index."""
+
+    name: str
+    split: str  # train or test; the file is SPLIT/NAME.npz
+    lines: int
+    world_T_scene: Matrix | None = None
+
+    @property
+    def file(self) -> str:
+        """Where it is, from the folder of the index."""
+        return f"{self.split}/{self.name}.npz"
+
+
+@dataclass(frozen=True)
+class PairEntry:
+    """Two scenes and the pose between them."""
+
+    source: str  # names of scenes
+    target: str
+    split: str
+    target_T_source: Matrix
+    matches: list[list[int]] | None = None  # rows of source and target, where they are known
+
+
+@dataclass(frozen=True)
+class PreparedIndex:
+    """What a prepared folder holds."""
+
+    dataset: str
+    settings: dict[str, Any]
+    scenes: list[SceneEntry]
+    pairs: list[PairEntry]
+    dropped: dict[str, str] = field(default_factory=dict)  # what gave no scene, and why
+
+    def of_split(self, split: str) -> list[SceneEntry]:
+        """The scenes for training or those for testing."""
+        if split not in SPLITS:
+            raise InputError(f"split: expected {' or '.join(SPLITS)}, got {split!r}")
+        return [scene for scene in self.scenes if scene.split == split]
+
+
+def write_index(folder: Path, index: PreparedIndex) -> None:
+    """Write ``index.json``, whole or not at all."""
+    with atomic_write(folder / INDEX) as stream:
+        stream.write(json.dumps({"schema": SCHEMA, **asdict(index)}, indent=1, allow_nan=False) + "\n")
+
+
+def read_index(folder: str | Path) -> PreparedIndex:
+    """Read the ``index.json`` of a prepared folder."""
+    path = Path(folder) / INDEX
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content.pop("schema") != SCHEMA:
+            raise FormatError(path, f"expected schema {SCHEMA}; prepare the dataset anew")
+        content["scenes"] = [SceneEntry(**entry) for entry in content["scenes"]]
+        content["pairs"] = [PairEntry(**entry) for entry in content["pairs"]]
+        return PreparedIndex(**content)
+    except OSError as error:
+        raise FormatError(path, (error.strerror or str(error)).lower()) from error
+    except (json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
+        raise FormatError(path, f"not the index of a prepared dataset: {error}") from error
+
+
+def prepared_scenes(folder: str | Path, split: str) -> Iterator[LineSet]:
+    """The scenes of one split, in the order of the index, as pairs are sampled from."""
+    for scene in read_index(folder).of_split(split):
+        yield read_lines(Path(folder) / scene.file)
+
+
+def prepared_pairs(folder: str | Path, split: str) -> Iterator[LinePair]:
+    """The pairs of one split, in the order of the index; those whose matches are not known have none."""
+    index = read_index(folder)
+    files = {scene.name: Path(folder) / scene.file for scene in index.scenes}
+    for pair in index.pairs:
+        if pair.split == split:
+            yield LinePair(
+                source=read_lines(files[pair.source]),
+                target=read_lines(files[pair.target]),
+                target_T_source=Pose.from_matrix(_tensor(pair.target_T_source)),
+                matches=torch.tensor(pair.matches or [], dtype=torch.int64).reshape(-1, 2),
+            )
+
+
+def _tensor(matrix: Matrix) -> Float[Tensor, "4 4"]:
+    return torch.tensor(matrix, dtype=torch.float64)

@@ -1,0 +1,50 @@
+"""From a frame of sensor data to its lines: the readers of datasets and the extraction of lines, joined."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, Shaped, UInt8
+
+from plueckernet.data.datasets.frames import CameraFrame, CloudFrame, Frame
+from plueckernet.errors import FormatError, MissingDependencyError
+from plueckernet.geometry import LineSet
+from plueckernet.io import read_lines
+
+
+def frame_lines(frame: Frame) -> LineSet:
+    """The lines of a frame, in the frame of the sensor."""
+    if isinstance(frame, CameraFrame):
+        from plueckernet.extraction import extract_rgbd
+
+        return extract_rgbd(*camera_images(frame), frame.intrinsics).lines
+    if isinstance(frame, CloudFrame):
+        from plueckernet.extraction import extract_file
+
+        return extract_file(frame.cloud).lines
+    return read_lines(frame.lines)
+
+
+def camera_images(frame: CameraFrame) -> tuple[UInt8[np.ndarray, "h w 3"], Float[np.ndarray, "h w"]]:
+    """The colour image (blue, green, red) and the depth in metres, 0 where there is none."""
+    try:
+        import cv2
+    except ImportError as error:
+        raise MissingDependencyError("opencv-contrib-python-headless", "extract") from error
+
+    colour = _image(frame.colour, cv2.imread(str(frame.colour), cv2.IMREAD_COLOR))
+    steps = _image(frame.depth, cv2.imread(str(frame.depth), cv2.IMREAD_UNCHANGED))
+    if steps.ndim != 2 or steps.dtype != np.uint16:
+        raise FormatError(frame.depth, f"expected one channel of 16 bits, found {steps.dtype} of shape {steps.shape}")
+    if steps.shape != colour.shape[:2]:
+        raise FormatError(frame.depth, f"expected the size of the colour image {colour.shape[:2]}, found {steps.shape}")
+    depth = steps.astype(np.float64) * frame.depth_unit
+    depth[depth > frame.furthest] = 0.0
+    return colour, depth
+
+
+def _image(path: Path, image: Shaped[np.ndarray, "..."] | None) -> Shaped[np.ndarray, "..."]:
+    if image is None:
+        raise FormatError(path, "no image that can be read" if path.exists() else "no such file or directory")
+    return image

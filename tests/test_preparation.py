@@ -1,0 +1,165 @@
+"""Published datasets become folders of scenes, whatever interrupts it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from tests.data.datasets import published
+
+from plueckernet.data.datasets.frames import Frame
+from plueckernet.data.prepared import prepared_pairs, prepared_scenes, read_index
+from plueckernet.data.protocols import ScanProtocol, sample_pair
+from plueckernet.errors import FormatError, InputError
+from plueckernet.geometry import LineSet
+from plueckernet.io import read_lines
+from plueckernet.preparation import prepare
+
+
+class PowerCutError(Exception):
+    """What a power cut looks like from inside."""
+
+
+def fake_lines(frame: Frame) -> LineSet:
+    """Lines that depend on the frame's name alone, quicker than finding some."""
+    generator = torch.Generator().manual_seed(sum(frame.name.encode()))
+    return LineSet.from_segments(30 * torch.rand(300, 2, 3, generator=generator, dtype=torch.float64))
+
+
+def no_lines(_: Frame) -> LineSet:
+    return LineSet.from_segments(torch.zeros(0, 2, 3, dtype=torch.float64))
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_structured3d_becomes_scenes_that_make_pairs(tmp_path: Path) -> None:
+    published.structured3d(tmp_path / "Structured3D", count=10)
+    index = prepare("structured3d", tmp_path / "Structured3D", tmp_path / "out")
+    assert [len(index.of_split(split)) for split in ("train", "test")] == [8, 2]
+    assert sorted(path.parent.name for path in (tmp_path / "out").glob("*/*.npz")) == ["test"] * 2 + ["train"] * 8
+    assert read_index(tmp_path / "out") == index
+    for scene in prepared_scenes(tmp_path / "out", "train"):
+        pair = sample_pair(scene, ScanProtocol(), 0)
+        assert len(scene) == 12
+        assert len(pair.source) > 0
+
+
+def test_an_interrupted_run_goes_on_and_ends_the_same(tmp_path: Path) -> None:
+    (tmp_path / "chess").mkdir()
+    frames = published.seven_scenes(tmp_path / "chess", count=5)
+    prepare("7scenes", frames, tmp_path / "whole", lines_of=fake_lines)
+    asked: list[str] = []
+
+    def failing(frame: Frame) -> LineSet:
+        asked.append(frame.name)
+        if asked.count("frame-000003") == 1 and frame.name == "frame-000003":
+            raise PowerCutError
+        return fake_lines(frame)
+
+    with pytest.raises(PowerCutError):
+        prepare("7scenes", frames, tmp_path / "broken", lines_of=failing)
+    with pytest.raises(FormatError, match=r"index.json: no such file"):
+        read_index(tmp_path / "broken")
+    prepare("7scenes", frames, tmp_path / "broken", lines_of=failing)
+    assert asked == [f"frame-00000{place}" for place in (0, 1, 2, 3, 3, 4)]  # nothing twice but what failed
+    assert content(tmp_path / "broken") == content(tmp_path / "whole")
+
+
+def test_a_run_interrupted_while_the_scenes_are_moved_goes_on_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published.structured3d(tmp_path / "s", count=4)
+    prepare("structured3d", tmp_path / "s", tmp_path / "whole")
+
+    def power_cut(*_: object) -> None:
+        raise PowerCutError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("plueckernet.preparation.write_index", power_cut)
+        with pytest.raises(PowerCutError):
+            prepare("structured3d", tmp_path / "s", tmp_path / "broken")
+    prepare("structured3d", tmp_path / "s", tmp_path / "broken")
+    assert content(tmp_path / "broken") == content(tmp_path / "whole")
+
+
+def test_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
+    published.structured3d(tmp_path / "s", count=2)
+    (tmp_path / "s" / "scene_00001" / "annotation_3d.json").write_text("{}")
+    with pytest.raises(FormatError, match="scene_00001"):
+        prepare("structured3d", tmp_path / "s", tmp_path / "out")
+    with pytest.raises(InputError, match="begun with"):
+        prepare("structured3d", tmp_path / "s", tmp_path / "out", seed=1)
+    (tmp_path / "s" / "scene_00001" / "annotation_3d.json").unlink()
+    prepare("structured3d", tmp_path / "s", tmp_path / "out")  # without the broken one it can go on
+    with pytest.raises(InputError, match="already"):
+        prepare("structured3d", tmp_path / "s", tmp_path / "out")
+
+
+def test_frames_pair_with_the_one_before(tmp_path: Path) -> None:
+    sequence = published.kitti(tmp_path)
+    index = prepare("kitti", sequence, tmp_path / "out", lines_of=fake_lines)
+    pairs = list(prepared_pairs(tmp_path / "out", "test"))
+    assert [(one.source, one.target) for one in index.pairs] == [
+        ("07__000001", "07__000000"),
+        ("07__000002", "07__000001"),
+    ]
+    # Driving forward, what the later scan sees at its origin lies ahead of the earlier one.
+    assert [pair.target_T_source.translation.tolist() for pair in pairs] == [pytest.approx([1, 0, 0])] * 2
+    assert len(pairs[0].matches) == 0
+    assert index.of_split("train") == []
+
+
+def test_apollo_frames_pair_within_their_record(tmp_path: Path) -> None:
+    published.apollo(tmp_path / "a")
+    index = prepare("apollo", tmp_path / "a", tmp_path / "out", lines_of=fake_lines)
+    assert len(index.pairs) == 2
+    assert index.scenes[0].name == "Record001_Camera_5__170927_063811892_Camera_5"
+
+
+def test_frames_without_lines_are_left_out_by_name(tmp_path: Path) -> None:
+    published.tum(tmp_path / "t", listed=True)
+    index = prepare(
+        "tum", tmp_path / "t", tmp_path / "out", lines_of=lambda f: no_lines(f) if f.name == "0" else fake_lines(f)
+    )
+    assert index.dropped == {"t__0": "no lines found"}
+    assert [scene.name for scene in index.scenes] == ["t__1"]
+    with pytest.raises(InputError, match="no scene is left; 2 were dropped"):
+        prepare("tum", tmp_path / "t", tmp_path / "none", lines_of=no_lines)
+
+
+def test_semantic3d_becomes_cells(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "bildstein_station1_xyz_intensity_rgb.txt").touch()
+    index = prepare("semantic3d", tmp_path / "s", tmp_path / "out", lines_of=fake_lines)
+    assert all(scene.lines >= 20 for scene in index.scenes)
+    for scene in index.scenes:
+        place = read_lines(tmp_path / "out" / scene.file).midpoints()[:, :2].floor().long() // 10
+        assert len(place.unique(dim=0)) == 1
+        assert scene.name == f"bildstein_station1_{place[0, 0]}_{place[0, 1]}"
+
+
+def test_authors_pairs_keep_split_pose_and_matches(tmp_path: Path) -> None:
+    published.authors(tmp_path / "p" / "semantic3D_train", count=2)
+    published.authors(tmp_path / "p" / "semantic3D_valid", count=1, seed=1)
+    prepare("authors", tmp_path / "p", tmp_path / "out")
+    assert len(list(prepared_pairs(tmp_path / "out", "train"))) == 2
+    (pair,) = prepared_pairs(tmp_path / "out", "test")
+    moved = pair.target_T_source @ pair.source[pair.matches[:, 0]]
+    torch.testing.assert_close(moved.pluecker(), pair.target[pair.matches[:, 1]].pluecker(), atol=1e-5, rtol=0)
+
+
+def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown dataset 'scannet'"):
+        prepare("scannet", tmp_path, tmp_path / "out")
+    with pytest.raises(FormatError, match="expected a folder"):
+        prepare("tum", tmp_path / "none", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "index.json").write_text('{"schema": 7}')
+    with pytest.raises(FormatError, match="schema 1"):
+        read_index(tmp_path)
+    (tmp_path / "index.json").write_text("[]")
+    with pytest.raises(FormatError, match="not the index"):
+        read_index(tmp_path)
