@@ -20,7 +20,7 @@ help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(CORE) ## Register two line maps of one house, scanned in different frames
-	$(BIN)/plueckernet demo
+	$(BIN)/plueckernet demo --out demo
 
 # One thread for each of the two workers: more only fight for the cores.
 test: $(DEV) ## Run the tests (PYTEST_ARGS="-k pose" runs some)

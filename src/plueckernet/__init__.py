@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from plueckernet.estimation.judgement import Status
     from plueckernet.geometry import LineSet, Pose, Similarity
     from plueckernet.io import read_lines, write_lines
-    from plueckernet.registration import RegistrationSettings, register
+    from plueckernet.registration import RegistrationSettings, refine, register
+    from plueckernet.report import write_report
     from plueckernet.result import RegistrationResult
 
 _HOMES = {
@@ -30,8 +31,10 @@ _HOMES = {
     "Similarity": "geometry",
     "Status": "estimation.judgement",
     "read_lines": "io",
+    "refine": "registration",
     "register": "registration",
     "write_lines": "io",
+    "write_report": "report",
 }
 
 __all__ = [
@@ -47,8 +50,10 @@ __all__ = [
     "Status",
     "__version__",
     "read_lines",
+    "refine",
     "register",
     "write_lines",
+    "write_report",
 ]
 
 

@@ -25,7 +25,9 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for part in ("registered", "covariance", "before, from above", "after, from above", "plueckernet register"):
         assert part in shown
     written = {path.name for path in (tmp_path / "demo").iterdir()}
-    assert written == {"house_monday.obj", "house_friday.txt", "aligned.obj", "result.json", "picture.png"}
+    files = {"house_monday.obj", "house_friday.txt", "aligned.obj", "result.json", "report.html", "picture.png"}
+    assert written == files
+    assert f"open {tmp_path / 'demo' / 'report.html'}" in shown.replace("\n", "")
 
 
 def test_demo_without_matplotlib(

@@ -169,3 +169,12 @@ def hide(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
         return real(name, *rest, **named)
 
     monkeypatch.setattr(builtins, "__import__", without)
+
+
+def test_report(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "my report.html"
+    assert run("register", files.source, files.target, "--seed", 2, "--directed", "--report", out) == 0
+    assert "report written to" in capsys.readouterr().err
+    page = out.read_text(encoding="utf-8")
+    assert f"plueckernet register {files.source} {files.target} --seed 2 --directed --report &#x27;{out}&#x27;" in page
+    assert "<title>Registered: a.obj to b.txt</title>" in page

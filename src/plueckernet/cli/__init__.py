@@ -17,6 +17,7 @@ from plueckernet.cli.demo import demo
 from plueckernet.cli.info import info
 from plueckernet.cli.prepare import prepare
 from plueckernet.cli.register import register
+from plueckernet.cli.report import TYPED
 from plueckernet.cli.train import train
 from plueckernet.cli.weights import app as weights
 from plueckernet.errors import PlueckernetError
@@ -54,6 +55,7 @@ def _options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; an error of ours is one line on stderr and exit code 2."""
+    TYPED.set(sys.argv[1:] if arguments is None else arguments)
     try:
         app(args=arguments)
     except PlueckernetError as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Bool, Float64, UInt8
 
-from plueckernet.cli.picture import Panel, Strokes
+from plueckernet.report.picture import Panel, Strokes
 
 if TYPE_CHECKING:
     from rich.text import Text

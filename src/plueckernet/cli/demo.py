@@ -26,7 +26,7 @@ MONDAY, FRIDAY, TRUTH = "house_monday.obj", "house_friday.txt", "truth.json"
 
 def demo(
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write the maps, the result and a picture there.")
+        Path | None, typer.Option(metavar="FOLDER", help="Write the maps, the result, a report and a picture there.")
     ] = None,
 ) -> None:
     """Register two line maps of one house that come with the package, and compare with the truth."""
@@ -42,7 +42,7 @@ def demo(
     result = register(source, target)
     console.print(rows_table([*reading_rows(reports), *result_rows(result), *_error_rows(result, truth)]), "")
     _draw(console, source, target, result.target_T_source)
-    for note in _write(out, result, source, target) if out is not None else []:
+    for note in _write(out, result, reports) if out is not None else []:
         console.print(note, markup=False, soft_wrap=True)
     console.print(_next_steps(), soft_wrap=True)
     if not result.ok:
@@ -78,7 +78,7 @@ def _draw(console: Console, source: LineSet, target: LineSet, pose: Pose | None)
     from rich.table import Table
 
     from plueckernet.cli.braille import drawn
-    from plueckernet.cli.picture import before_and_after
+    from plueckernet.report.picture import before_and_after
 
     panels = before_and_after(source, target, pose, elevation=90.0, turn=0.0)
     columns = min((console.width - 3) // len(panels), 48)
@@ -88,9 +88,10 @@ def _draw(console: Console, source: LineSet, target: LineSet, pose: Pose | None)
     console.print(grid)
 
 
-def _write(folder: Path, result: RegistrationResult, source: LineSet, target: LineSet) -> Iterator[str]:
+def _write(folder: Path, result: RegistrationResult, reports: tuple[ReadReport, ReadReport]) -> Iterator[str]:
     """Everything as files; what was written, in words."""
     from plueckernet.cli.plot import save_plot
+    from plueckernet.cli.report import save_report
     from plueckernet.errors import InputError, MissingDependencyError
     from plueckernet.io import write_lines
 
@@ -98,16 +99,19 @@ def _write(folder: Path, result: RegistrationResult, source: LineSet, target: Li
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made: {error.strerror}") from error
+    source, target = reports[0].lines, reports[1].lines
     write_lines(folder / MONDAY, source)
     write_lines(folder / FRIDAY, target)
     result.save(folder / "result.json")
     if result.target_T_source is not None:
         write_lines(folder / "aligned.obj", result.target_T_source @ source)
+    save_report(folder / "report.html", result, reports, "plueckernet demo --out demo")
     try:
         save_plot(folder / "picture.png", source, target, result.target_T_source)
     except MissingDependencyError as error:
         yield f"no picture: {error}"
-    yield f"written to {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}\n"
+    yield f"written to {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}"
+    yield f"look at it: open {folder / 'report.html'} in a browser\n"
 
 
 def _next_steps() -> str:
@@ -115,8 +119,8 @@ def _next_steps() -> str:
     known = shutil.which("plueckernet") or not called.name.startswith("plueckernet")
     command = "plueckernet" if known else str(called)  # as `make demo` runs it, from .venv
     return f"""[bold]Next[/]
-  [dim]# these maps, the result and a picture as files[/]
+  [dim]# these maps, the result, a report and a picture as files[/]
   {command} demo --out demo
   [dim]# the same with your own files[/]
-  {command} register demo/{MONDAY} demo/{FRIDAY} --json result.json --aligned aligned.obj
+  {command} register demo/{MONDAY} demo/{FRIDAY} --json result.json --aligned aligned.obj --report report.html
   {command} register --help"""

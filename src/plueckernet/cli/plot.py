@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from plueckernet.cli.picture import Panel, before_and_after
 from plueckernet.errors import InputError, MissingDependencyError
+from plueckernet.report.picture import Panel, before_and_after
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

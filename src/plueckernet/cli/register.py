@@ -25,6 +25,9 @@ def register(
     aligned: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the source in the target's frame, if a pose is found.")
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write one HTML page to look at: both maps, pose, doubts.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw both maps before and after.")] = None,
     tolerance: Annotated[
         float | None,
@@ -48,16 +51,21 @@ def register(
     reports = _read((source, target), lod)
     lines = reports[0].lines, reports[1].lines
     stages = registration.STAGES
-    with slow_bar(f"registering {len(lines[0])} to {len(lines[1])} lines") as report:
+    with slow_bar(f"registering {len(lines[0])} to {len(lines[1])} lines") as progress:
         result = registration.register(
             *lines, settings=settings, seed=seed, device=device,
-            on_stage=lambda stage: report(stages.index(stage) / len(stages)),
+            on_stage=lambda stage: progress(stages.index(stage) / len(stages)),
         )  # fmt: skip
     if not quiet:
         _show(result, reports, to_stderr=str(json_file) == "-")
-    for note in _write(result, lines, json_file, aligned, plot):
-        if not quiet:
-            typer.echo(note, err=True)
+    notes = _write(result, lines, json_file, aligned, plot)
+    if report is not None:
+        from plueckernet.cli.report import save_report, typed_command
+
+        save_report(report, result, reports, typed_command())
+        notes.append(f"report written to {report}: open it in a browser")
+    for note in notes if not quiet else []:
+        typer.echo(note, err=True)
     if not result.ok:
         raise typer.Exit(1)
 

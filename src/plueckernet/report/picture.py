@@ -40,27 +40,28 @@ def before_and_after(source: LineSet, target: LineSet, pose: Pose | None, elevat
         elevation: Of the eye, in degrees: 90 looks straight down.
         turn: Of the map about its upright axis, in degrees, from walls along the page.
     """
-    still, came = _segments(target), _segments(source)
-    page = _page(still, math.radians(elevation), math.radians(turn))
-    panels = [Panel("before", _within_sight(came, still) @ page, still @ page)]
+    still, came = as_segments(target), as_segments(source)
+    page = _page(level_axes(still), math.radians(elevation), math.radians(turn))
+    panels = [Panel("before", (came + into_sight(came, still)) @ page, still @ page)]
     if pose is not None:
-        panels.append(Panel("after", _segments(pose @ source) @ page, still @ page))
+        panels.append(Panel("after", as_segments(pose @ source) @ page, still @ page))
     return panels
 
 
-def _segments(lines: LineSet) -> Segments:
-    """End points; of infinite lines those in a ball that holds most of the feet."""
-    from plueckernet.io import clip_to_ball
+def as_segments(lines: LineSet) -> Segments:
+    """End points; of infinite lines those in a ball that holds most of the feet, or a short piece at the foot."""
+    if lines.endpoints is not None:
+        return np.asarray(lines.endpoints.cpu(), dtype=np.float64)
+    centre = lines.centre()
+    foot = lines.footpoints(centre)
+    far = (foot - centre).norm(dim=-1, keepdim=True)
+    radius = (1.5 * far.quantile(0.9)).clamp_min(1e-9)
+    half = (radius.square() - far.square()).clamp_min((0.1 * radius).square()).sqrt() * lines.direction
+    return np.stack([np.asarray((foot + sign * half).cpu(), dtype=np.float64) for sign in (-1, 1)], 1)
 
-    if lines.endpoints is None:
-        centre = lines.centre()
-        radius = 1.5 * float((lines.footpoints(centre) - centre).norm(dim=-1).quantile(0.9))
-        lines = clip_to_ball(lines, max(radius, 1e-9), centre)
-    return np.asarray(lines.endpoints, dtype=np.float64)
 
-
-def _page(segments: Segments, elevation: float, turn: float) -> Float64[np.ndarray, "3 2"]:
-    """The directions in space that are right and up on the page."""
+def level_axes(segments: Segments) -> Float64[np.ndarray, "3 3"]:
+    """Directions as rows: two level ones along the walls, and up."""
     up = _upright(segments)
     ahead = np.cross(up, np.eye(3)[np.abs(up).argmin()])
     ahead /= np.linalg.norm(ahead)
@@ -68,8 +69,24 @@ def _page(segments: Segments, elevation: float, turn: float) -> Float64[np.ndarr
     arrow = segments[:, 1] - segments[:, 0]
     heading = arrow @ right + 1j * (arrow @ ahead)
     # The fourth power makes one of walls that stand square to each other.
-    grid = np.angle((np.abs(heading) * np.exp(4j * np.angle(heading))).sum()) / 4 + turn
-    right, ahead = math.cos(grid) * right + math.sin(grid) * ahead, math.cos(grid) * ahead - math.sin(grid) * right
+    grid = np.angle((np.abs(heading) * np.exp(4j * np.angle(heading))).sum()) / 4
+    cosine, sine = math.cos(grid), math.sin(grid)
+    return np.stack([cosine * right + sine * ahead, cosine * ahead - sine * right, up])
+
+
+def into_sight(came: Segments, still: Segments) -> Float64[np.ndarray, "3"]:
+    """The shift that draws a map nearer if it lies so far away that nothing could be seen of either, else zero."""
+    middles = [side.reshape(-1, 3).mean(0) for side in (came, still)]
+    gap = middles[1] - middles[0]
+    size = sum(np.ptp(side.reshape(-1, 3), axis=0).max() for side in (came, still))
+    far = float(np.linalg.norm(gap)) / size
+    return gap * (1 - 0.75 / far) if far > 1.5 else np.zeros(3)
+
+
+def _page(axes: Float64[np.ndarray, "3 3"], elevation: float, turn: float) -> Float64[np.ndarray, "3 2"]:
+    """The directions in space that are right and up on the page."""
+    right, ahead, up = axes
+    right, ahead = math.cos(turn) * right + math.sin(turn) * ahead, math.cos(turn) * ahead - math.sin(turn) * right
     return np.stack([right, math.sin(elevation) * ahead + math.cos(elevation) * up], -1)
 
 
@@ -84,12 +101,3 @@ def _upright(segments: Segments) -> Float64[np.ndarray, "3"]:
     up /= np.linalg.norm(up)
     height = points @ up
     return up if height.max() > -height.min() else -up
-
-
-def _within_sight(came: Segments, still: Segments) -> Segments:
-    """The first map as it is, or drawn nearer if it lies so far away that nothing could be seen of either."""
-    middles = [side.reshape(-1, 3).mean(0) for side in (came, still)]
-    gap = middles[0] - middles[1]
-    size = sum(np.ptp(side.reshape(-1, 3), axis=0).max() for side in (came, still))
-    far = float(np.linalg.norm(gap)) / size
-    return came - gap * (1 - 0.75 / far) if far > 1.5 else came
