@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -122,26 +122,31 @@ def load_config(config: str | Path, settings: Iterable[str] = ()) -> TrainingCon
 
 def parse_config(tables: Mapping[str, Any], path: Path) -> TrainingConfig:
     """A config from nested dictionaries; errors name ``path`` and the key."""
-    tables = dict(tables)
+    unknown = set(tables) - {f.name for f in fields(TrainingConfig)}
+    if unknown:
+        raise FormatError(path, f"unknown table {min(unknown)}")
     data = tables.get("data", {})
-    validation = dict(tables.get("validation", {}))
-    cells = validation.pop("cells", None) or {"all": {}}
-    parsed = from_table(ValidationSettings, validation, "validation", path)
-    parts = {
-        "name": tables.pop("name"),
-        "model": _model(tables.pop("model", {}), path),
-        "data": from_table(StreamSettings, tables.pop("data", {}), "data", path),
-        "train": from_table(TrainSettings, tables.pop("train", {}), "train", path),
-        "card": from_table(CardSettings, tables.pop("card", {}), "card", path),
-    }
-    tables.pop("validation", None)
-    if tables:
-        raise FormatError(path, f"unknown table {next(iter(tables))}")
+    return TrainingConfig(
+        name=tables["name"],
+        model=_model(tables.get("model"), path),
+        data=from_table(StreamSettings, data, "data", path),
+        train=from_table(TrainSettings, tables.get("train", {}), "train", path),
+        validation=_validation(tables.get("validation", {}), data, path),
+        card=from_table(CardSettings, tables.get("card", {}), "card", path),
+    )
+
+
+def _validation(table: Any, data: Mapping[str, Any], path: Path) -> ValidationSettings:
+    """Cells say only how they differ from [data]; without any there is one, which does not."""
+    cells = table.get("cells", {"all": {}}) if isinstance(table, Mapping) else {}
+    if not isinstance(cells, Mapping) or not all(isinstance(cell, Mapping) for cell in cells.values()):
+        raise FormatError(path, f"validation.cells: expected tables, got {cells!r}")
     streams = {
         name: from_table(StreamSettings, {**data, **cell}, f"validation.cells.{name}", path)
         for name, cell in cells.items()
     }
-    return TrainingConfig(validation=ValidationSettings(**{**vars(parsed), "cells": streams}), **parts)
+    rest = {key: value for key, value in table.items() if key != "cells"} if isinstance(table, Mapping) else table
+    return replace(from_table(ValidationSettings, rest, "validation", path), cells=streams)
 
 
 def _model(table: Any, path: Path) -> ModelSettings:

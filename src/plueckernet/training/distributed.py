@@ -57,8 +57,8 @@ def processes(device: str, batch: int) -> Iterator[Processes]:
     if world == 1:
         yield Processes(torch.device(device))
         return
-    if batch % world:
-        raise InputError(f"a batch of {batch} pairs cannot be shared evenly by {world} processes")
+    if batch < world:
+        raise InputError(f"a batch of {batch} pairs is too small for {world} processes")
     if device == "cuda":
         device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
         torch.cuda.set_device(device)

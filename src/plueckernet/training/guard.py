@@ -1,4 +1,4 @@
-"""Recovery from bad steps: they are left out, and if they go on, training goes back to where it was good."""
+"""Recovery from bad steps: what is not finite is left out, and from a divergence training goes back."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 Verdict = Literal["good", "skip", "back"]
 
-_WINDOW = 100  # good losses that the usual one is the median of
+_WINDOW = 100  # losses that the usual one is the median of
 _ENOUGH = 20  # losses before anything is called unusual
 _UNUSUAL = 3.0  # times the usual loss
-_PATIENCE = 5  # bad steps in a row before going back
+_PATIENCE = 8  # bad steps in a row before going back
 _CALMER = 0.5  # what the rate of learning is multiplied by then
 SNAPSHOT_EVERY = 200  # steps
 
@@ -20,7 +20,8 @@ SNAPSHOT_EVERY = 200  # steps
 class Guard:
     """Judges each step by its loss and the length of its gradient, before it is taken.
 
-    A step is bad if either is not finite, or if the loss is three times the median of the last hundred.
+    A step of which either is not finite is left out. A loss of three times the median of the last hundred may be that
+    of hard pairs, so the step is taken; but eight bad steps in a row, of one kind or the other, are a divergence.
     """
 
     def __init__(self) -> None:
@@ -38,14 +39,16 @@ class Guard:
             self._losses = [*self._losses, loss][-_WINDOW:]
             self._in_a_row = 0
             return "good"
-        self.skipped += 1
         self._in_a_row += 1
-        if self._in_a_row < _PATIENCE:
-            return "skip"
-        self._in_a_row = 0
-        self.returned += 1
-        self.rate *= _CALMER
-        return "back"
+        if self._in_a_row == _PATIENCE:
+            self._in_a_row, self._losses = 0, []
+            self.returned += 1
+            self.rate *= _CALMER
+            return "back"
+        if finite:
+            return "good"
+        self.skipped += 1
+        return "skip"
 
     def state(self) -> dict[str, Any]:
         """As plain data."""

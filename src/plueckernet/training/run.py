@@ -131,9 +131,10 @@ class _Office:
             self._saved = time.monotonic()
 
     def end(self, trainer: Trainer, ending: Ending) -> None:
-        """Wait for what is under way, and leave a checkpoint."""
-        self._collect(trainer, wait=True)
+        """Leave a checkpoint, before anything else and again with what the validation under way says."""
         save_checkpoint(self.out / "last", trainer.checkpoint())
+        if self._collect(trainer, wait=True):
+            save_checkpoint(self.out / "last", trainer.checkpoint())
         steps, guard = self.config.train.steps, trainer.guard
         if guard.skipped:
             self.reporter.say(f"{guard.skipped} bad steps were left out; went back {guard.returned} times")
@@ -149,7 +150,9 @@ class _Office:
         self._logged, self._logged_step = now, trainer.step
         self.reporter.step(trainer.step, numbers)
 
-    def _collect(self, trainer: Trainer, *, wait: bool) -> None:
+    def _collect(self, trainer: Trainer, *, wait: bool) -> bool:
+        """Report the validations that are done, keep the best; whether there was a new best."""
+        found = False
         for validation, weights in self.validator.finished(wait=wait):
             best = trainer.best is None or validation.rank > tuple(trainer.best["rank"])
             if best:
@@ -157,6 +160,8 @@ class _Office:
                 state = trainer.description() | {"step": validation.step}
                 save_checkpoint(self.out / "best", Checkpoint({"model": weights}, state))
             self.reporter.validation(validation, best=best)
+            found = found or best
+        return found
 
 
 class _Clock:

@@ -1,0 +1,33 @@
+"""Two processes take the step that one would take with all the pairs."""
+
+import os
+import subprocess
+import sys
+
+import torch
+from tests.cli.helpers import run
+from tests.training.tiny import SMALL
+
+from plueckernet.training.checkpoint import load_checkpoint
+
+# Three pairs for two processes: the one with two of them has to weigh more. Nothing is clipped.
+SETTINGS = (*SMALL, "train.steps=2", "train.batch=3", "train.clip=1e9")
+
+
+def arguments(out):
+    return ["train", "tiny", "--out", str(out), "--quiet", *(x for setting in SETTINGS for x in ("--set", setting))]
+
+
+def test_two_processes_have_the_gradients_of_one_with_the_joint_batch(tmp_path):
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [*torchrun, "-m", "plueckernet.cli", *arguments(tmp_path / "two")],
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert run(*arguments(tmp_path / "one")) == 0
+    one, two = (load_checkpoint(tmp_path / name / "last").tensors for name in ("one", "two"))
+    for group in ("first_moment", "second_moment", "model"):
+        for name, value in one[group].items():
+            scale = float(value.abs().max())
+            torch.testing.assert_close(two[group][name], value, rtol=1e-3, atol=1e-4 * scale, msg=f"{group} {name}")
