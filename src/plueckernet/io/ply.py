@@ -30,27 +30,34 @@ _Column = list[Any] | Shaped[np.ndarray, " n"]
 
 
 @dataclass(frozen=True)
-class _Property:
+class Property:
+    """A column of an element."""
+
     name: str
     kind: str  # as NumPy spells it
     count_kind: str | None = None  # of a list
 
 
 @dataclass(frozen=True)
-class _Element:
+class Element:
+    """A table of the file."""
+
     name: str
     count: int
-    properties: list[_Property] = field(default_factory=list)
+    properties: list[Property] = field(default_factory=list)
 
     @property
     def has_lists(self) -> bool:
+        """Whether its rows differ in length."""
         return any(prop.count_kind for prop in self.properties)
 
 
 @dataclass(frozen=True)
-class _Header:
+class Header:
+    """What the lines up to `end_header` say."""
+
     order: str  # "" for ASCII, else the byte order
-    elements: list[_Element]
+    elements: list[Element]
     size: int  # bytes
     lines: int
 
@@ -62,7 +69,7 @@ def recognises(source: Source) -> bool:
 
 def read(source: Source) -> RawLines:
     """Read the segments of a PLY file."""
-    header = _header(source)
+    header = read_header(source)
     names = [element.name for element in header.elements]
     wanted = "edge" if "edge" in names else "face"
     if "vertex" not in names or wanted not in names:
@@ -90,11 +97,11 @@ def write(path: Path, endpoints: Float64[np.ndarray, "n 2 3"]) -> None:
         handle.write(np.arange(2 * count, dtype="<i4").tobytes())
 
 
-def _header(source: Source) -> _Header:
+def read_header(source: Source) -> Header:
     """Parse the lines up to `end_header`."""
     if not recognises(source):
         raise source.error("not PLY: the first line is not `ply`", 1)
-    elements: list[_Element] = []
+    elements: list[Element] = []
     order: str | None = None
     size = 0
     with source.path.open("rb") as handle:
@@ -105,16 +112,16 @@ def _header(source: Source) -> _Header:
                 case ["end_header"]:
                     if order is None:
                         raise source.error("the header names no format", number)
-                    return _Header(order, elements, size, number)
+                    return Header(order, elements, size, number)
                 case ["format", name, "1.0"] if name in _ORDERS:
                     order = _ORDERS[name]
                 case ["element", name, count] if is_count(count):
-                    elements.append(_Element(name, int(count)))
+                    elements.append(Element(name, int(count)))
                 case ["property", "list", count_kind, kind, name] if elements:
                     kinds = _kind(kind, source, number), _kind(count_kind, source, number)
-                    elements[-1].properties.append(_Property(name, *kinds))
+                    elements[-1].properties.append(Property(name, *kinds))
                 case ["property", kind, name] if elements:
-                    elements[-1].properties.append(_Property(name, _kind(kind, source, number)))
+                    elements[-1].properties.append(Property(name, _kind(kind, source, number)))
                 case [] | ["ply"] | ["comment" | "obj_info", *_]:
                     pass
                 case _:
@@ -137,7 +144,7 @@ def _kind(name: str, source: Source, number: int) -> str:
     return _TYPES[name]
 
 
-def _read_ascii(source: Source, header: _Header, elements: list[_Element]) -> list[dict[str, _Column]]:
+def _read_ascii(source: Source, header: Header, elements: list[Element]) -> list[dict[str, _Column]]:
     lines = ((number, text.split()) for number, text in source.lines() if number > header.lines)
     rows = ((number, words) for number, words in lines if words)
     tables = []
@@ -153,7 +160,7 @@ def _read_ascii(source: Source, header: _Header, elements: list[_Element]) -> li
     return tables
 
 
-def _ascii_row(words: list[str], element: _Element, source: Source, number: int) -> list[float | list[float]]:
+def _ascii_row(words: list[str], element: Element, source: Source, number: int) -> list[float | list[float]]:
     values = numbers(words, source, number)
     if not element.has_lists and len(values) == len(element.properties):
         return list(values)
@@ -172,7 +179,7 @@ def _ascii_row(words: list[str], element: _Element, source: Source, number: int)
     return row
 
 
-def _read_binary(source: Source, header: _Header, elements: list[_Element]) -> list[dict[str, _Column]]:
+def _read_binary(source: Source, header: Header, elements: list[Element]) -> list[dict[str, _Column]]:
     data = source.path.read_bytes()
     place = header.size
     tables = []
@@ -185,7 +192,7 @@ def _read_binary(source: Source, header: _Header, elements: list[_Element]) -> l
     return tables
 
 
-def _binary_element(data: bytes, place: int, element: _Element, order: str) -> tuple[dict[str, _Column], int]:
+def _binary_element(data: bytes, place: int, element: Element, order: str) -> tuple[dict[str, _Column], int]:
     if not element.has_lists:
         kinds = np.dtype([(f"f{i}", order + prop.kind) for i, prop in enumerate(element.properties)])
         size = kinds.itemsize * element.count
@@ -207,7 +214,7 @@ def _binary_element(data: bytes, place: int, element: _Element, order: str) -> t
     return _as_columns(element, columns), place
 
 
-def _as_columns(element: _Element, columns: list[list[Any]]) -> dict[str, _Column]:
+def _as_columns(element: Element, columns: list[list[Any]]) -> dict[str, _Column]:
     return {
         prop.name: column if prop.count_kind else np.array(column, dtype=np.float64)
         for prop, column in zip(element.properties, columns, strict=True)

@@ -1,0 +1,48 @@
+"""Clouds as plain arrays: NPY, and the `.bin` of KITTI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Float64, Shaped
+
+from plueckernet.io.source import Source
+
+Chunks = Iterator[Float64[np.ndarray, "n 3"]]
+_MAGIC = b"\x93NUMPY"
+_BRIGHTEST = 255.0  # of a reflectance
+
+
+def recognises_npy(source: Source) -> bool:
+    """Whether the file starts as NPY does."""
+    return source.head.startswith(_MAGIC)
+
+
+def read_npy(source: Source, size: int) -> Chunks:
+    """An array of three or more columns, of which the first three are coordinates."""
+    try:
+        values = np.load(source.path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise source.error(f"not an array of numbers: {error}") from None
+    if values.ndim != 2 or values.shape[1] < 3 or values.dtype.kind not in "fiu":
+        raise source.error(f"expected numbers of shape (n, 3) or wider, found {values.dtype} {values.shape}")
+    yield from _chunks(values, size)
+
+
+def read_bin(source: Source, size: int) -> Chunks:
+    """Little endian float32 rows: x, y, z and reflectance as KITTI has them, or x, y, z alone."""
+    length = source.path.stat().st_size
+    width = next((width for width in (4, 3) if length % (4 * width) == 0), None)
+    if width is None or length == 0:
+        raise source.error(f"{length} bytes are no rows of 3 or 4 float32 numbers")
+    values = np.memmap(source.path, "<f4", "r")
+    if width == 4 and length % 12 == 0:
+        last = values[3::4]
+        width = 4 if (last >= 0).all() and (last <= _BRIGHTEST).all() else 3
+    yield from _chunks(values.reshape(-1, width), size)
+
+
+def _chunks(values: Shaped[np.ndarray, "n k"], size: int) -> Chunks:
+    for start in range(0, len(values), size):
+        yield np.array(values[start : start + size, :3], np.float64)

@@ -1,0 +1,160 @@
+"""Clouds as PCD, the format of the Point Cloud Library: ASCII, binary and compressed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import numpy as np
+from jaxtyping import Float64
+
+from plueckernet.io.source import Source, is_count, numbers, shown
+
+Chunks = Iterator[Float64[np.ndarray, "n 3"]]
+_HEADER_LINES = 64  # PCD has eleven and comments
+_KINDS = {"F": "f", "I": "i", "U": "u"}
+
+
+@dataclass(frozen=True)
+class _Header:
+    fields: np.dtype[np.void]
+    count: int
+    data: str
+    lines: int
+
+
+def recognises_pcd(source: Source) -> bool:
+    """Whether the file starts as PCD does."""
+    start = source.head[:1000].lstrip()
+    return start.startswith((b"# .PCD", b"VERSION")) and b"FIELDS" in start
+
+
+def read_pcd(source: Source, size: int) -> Chunks:
+    """The points, so many at a time; compressed ones all at once."""
+    with source.path.open("rb") as handle:
+        header = _header(handle, source)
+        if header.data == "ascii":
+            yield from _ascii(handle, header, source, size)
+        elif header.data == "binary":
+            for first in range(0, header.count, size):
+                wanted = min(size, header.count - first)
+                data = handle.read(wanted * header.fields.itemsize)
+                yield _coordinates(_table(data, header, wanted, source))
+        else:
+            yield _coordinates(_uncompressed(handle.read(), header, source))
+
+
+def _header(handle: BinaryIO, source: Source) -> _Header:
+    found: dict[str, list[str]] = {}
+    for number in range(1, _HEADER_LINES):
+        words = handle.readline().decode("ascii", errors="replace").partition("#")[0].split()
+        if words:
+            found[words[0].upper()] = words[1:]
+        if words[:1] == ["DATA"]:
+            return _checked(found, number, source)
+    raise source.error("no DATA line in the header")
+
+
+def _checked(found: dict[str, list[str]], number: int, source: Source) -> _Header:
+    names, sizes, kinds = (found.get(key, []) for key in ("FIELDS", "SIZE", "TYPE"))
+    repeats = found.get("COUNT", ["1"] * len(names))
+    if not len(names) == len(sizes) == len(kinds) == len(repeats) or not all(map(is_count, sizes + repeats)):
+        raise source.error("FIELDS, SIZE, TYPE and COUNT of the header do not agree", number)
+    if not {"x", "y", "z"} <= set(names):
+        raise source.error(f"no fields x, y, z, only: {' '.join(names)}", number)
+    try:  # padding fields all have the name `_`
+        fields = np.dtype(
+            [
+                (name if name in "xyz" else f"{name}{place}", f"<{_KINDS[kind]}{size}", (int(repeat),))
+                for place, (name, size, kind, repeat) in enumerate(zip(names, sizes, kinds, repeats, strict=True))
+            ]
+        )
+    except (KeyError, TypeError, ValueError):
+        raise source.error(f"types that are none: {shown(' '.join(kinds))}", number) from None
+    points = found.get("POINTS") or [
+        str(int(np.prod([int(found[key][0]) for key in ("WIDTH", "HEIGHT") if key in found])))
+    ]
+    data = (found["DATA"] or [""])[0].lower()
+    if data not in ("ascii", "binary", "binary_compressed") or not is_count(points[0]):
+        raise source.error(f"expected DATA ascii, binary or binary_compressed, found {shown(data)}", number)
+    return _Header(fields, int(points[0]), data, number)
+
+
+def _ascii(handle: BinaryIO, header: _Header, source: Source, size: int) -> Chunks:
+    starts = np.cumsum([0] + [header.fields[name].shape[0] for name in header.fields.names or ()])
+    columns = [int(starts[(header.fields.names or ()).index(axis)]) for axis in "xyz"]
+    rows: list[list[float]] = []
+    read = 0
+    for number, raw in enumerate(handle, header.lines + 1):
+        words = raw.decode("ascii", errors="replace").split()
+        if not words:
+            continue
+        if len(words) != starts[-1]:
+            raise source.error(f"expected {starts[-1]} numbers, found {len(words)}", number)
+        rows.append(numbers([words[column] for column in columns], source, number))
+        read += 1
+        if len(rows) == size:
+            yield np.array(rows)
+            rows = []
+    if read < header.count:
+        raise source.error(f"the file ends after {read} of {header.count} points")
+    if rows:
+        yield np.array(rows)
+
+
+def _table(data: bytes, header: _Header, wanted: int, source: Source) -> np.ndarray[tuple[int, ...], np.dtype[np.void]]:
+    if len(data) < wanted * header.fields.itemsize:
+        raise source.error(f"the file ends before its {header.count} points do")
+    return np.frombuffer(data, header.fields, wanted)
+
+
+def _coordinates(table: np.ndarray[tuple[int, ...], np.dtype[np.void]]) -> Float64[np.ndarray, "n 3"]:
+    return np.stack([table[axis][:, 0] for axis in "xyz"], axis=1).astype(np.float64)
+
+
+def _uncompressed(data: bytes, header: _Header, source: Source) -> np.ndarray[tuple[int, ...], np.dtype[np.void]]:
+    """Fields follow each other whole in the compressed form."""
+    packed, full = (int(size) for size in np.frombuffer(data[:8].ljust(8, b"\0"), "<u4"))
+    if full != header.count * header.fields.itemsize or packed + 8 > len(data):
+        raise source.error(f"compressed data do not hold {header.count} points")
+    try:
+        plain = lzf_decompress(data[8 : 8 + packed], full)
+    except (IndexError, ValueError):
+        raise source.error("compressed data are damaged") from None
+    table = np.empty(header.count, header.fields)
+    start = 0
+    for name in header.fields.names or ():
+        kind = header.fields[name]
+        table[name] = np.frombuffer(plain, kind.base, header.count * kind.shape[0], start).reshape(-1, kind.shape[0])
+        start += header.count * kind.itemsize
+    return table
+
+
+def lzf_decompress(data: bytes, size: int) -> bytes:
+    """Undo LZF: runs of literal bytes, and copies of what was written before."""
+    out = bytearray()
+    place = 0
+    while place < len(data):
+        control = data[place]
+        place += 1
+        if control < 32:
+            out += data[place : place + control + 1]
+            place += control + 1
+            continue
+        length = control >> 5
+        if length == 7:
+            length += data[place]
+            place += 1
+        start = len(out) - ((control & 31) << 8) - data[place] - 1
+        place += 1
+        if start < 0:
+            raise ValueError
+        length += 2
+        piece = out[start : start + length]
+        while len(piece) < length:  # a copy may run into what it writes
+            piece += piece
+        out += piece[:length]
+    if len(out) != size:
+        raise ValueError
+    return bytes(out)

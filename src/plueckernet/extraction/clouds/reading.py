@@ -1,0 +1,89 @@
+"""`read_points` and `point_chunks`: clouds of any known format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float64
+
+from plueckernet.errors import FormatError, InputError
+from plueckernet.extraction.clouds import arrays, pcd, ply, surveys, text
+from plueckernet.io import ply as line_ply
+from plueckernet.io.source import Source
+
+CHUNK = 1_000_000  # points read at a time
+
+Reader = Callable[[Source, int], Iterator[Float64[np.ndarray, "n 3"]]]
+
+
+@dataclass(frozen=True)
+class CloudFormat:
+    """A format of clouds: its name, the endings of its files, its reader and how to tell it by content, if one can."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    read: Reader
+    recognises: Callable[[Source], bool] | None = None
+
+
+CLOUD_FORMATS = (
+    CloudFormat("ply", (".ply",), ply.read_ply, line_ply.recognises),
+    CloudFormat("pcd", (".pcd",), pcd.read_pcd, pcd.recognises_pcd),
+    CloudFormat("las", (".las", ".laz"), surveys.read_las, surveys.recognises_las),
+    CloudFormat("e57", (".e57",), surveys.read_e57, surveys.recognises_e57),
+    CloudFormat("npy", (".npy",), arrays.read_npy, arrays.recognises_npy),
+    CloudFormat("vtk", (".vtk",), text.read_vtk, text.recognises_vtk),
+    CloudFormat("bin", (".bin",), arrays.read_bin),
+    CloudFormat("text", (".xyz", ".txt", ".csv", ".pts", ".asc"), text.read_table),
+)
+
+
+def point_chunks(
+    path: str | Path, size: int = CHUNK, *, format: str | None = None
+) -> Iterator[Float64[np.ndarray, "n 3"]]:
+    """The points of a file, about ``size`` at a time; rows that are not finite are left out.
+
+    Args:
+        path: PLY, PCD, LAS, LAZ, E57, NPY, legacy VTK, KITTI's `.bin`, or rows of text.
+        size: How many points to hold at a time.
+        format: One of the names in `CLOUD_FORMATS`; by default content and suffix decide.
+
+    Raises:
+        FormatError: The file cannot be read; the message has its name and, for text, the line.
+    """
+    source = Source(Path(path))
+    try:
+        if source.path.is_dir():
+            raise source.error("a folder, not a point cloud")
+        if source.path.stat().st_size == 0:
+            raise source.error("the file is empty")
+        for points in _format(source, format).read(source, size):
+            yield points[np.isfinite(points).all(axis=1)]
+    except OSError as error:
+        raise FormatError(path, (error.strerror or str(error)).lower()) from error
+
+
+def read_points(path: str | Path, *, format: str | None = None) -> Float64[np.ndarray, "n 3"]:
+    """All points of a file; see `point_chunks`."""
+    points = np.concatenate([np.empty((0, 3)), *point_chunks(path, format=format)])
+    if len(points) == 0:
+        raise FormatError(path, "no points with finite coordinates")
+    return points
+
+
+def _format(source: Source, name: str | None) -> CloudFormat:
+    names = ", ".join(known.name for known in CLOUD_FORMATS)
+    if name is not None:
+        found = next((known for known in CLOUD_FORMATS if known.name == name.lower()), None)
+        if found is None:
+            raise InputError(f"unknown format {name!r}; known: {names}")
+        return found
+    by_content = (known for known in CLOUD_FORMATS if known.recognises is not None and known.recognises(source))
+    by_suffix = (known for known in CLOUD_FORMATS if source.path.suffix.lower() in known.suffixes)
+    found = next(by_content, None) or next(by_suffix, None)
+    if found is None:
+        raise source.error(f"unrecognised; known formats of point clouds: {names}")
+    return found
