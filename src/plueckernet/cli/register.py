@@ -47,7 +47,7 @@ def register(
     from plueckernet.cli.progress import slow_bar
 
     settings = _settings(directed, tolerance)
-    _check_device(device)
+    check_device(device)
     reports = _read((source, target), lod)
     lines = reports[0].lines, reports[1].lines
     stages = registration.STAGES
@@ -79,7 +79,8 @@ def _settings(directed: bool, tolerance: float | None) -> RegistrationSettings:
     return RegistrationSettings(directed=directed, position_tolerance=tolerance)
 
 
-def _check_device(name: str) -> None:
+def check_device(name: str) -> None:
+    """Raise :class:`InputError` unless there is such a device."""
     import torch
 
     from plueckernet.errors import InputError

@@ -28,9 +28,9 @@ def train(
     Exit code 0: finished, or time is up; 130: interrupted, with a checkpoint; 2: bad input.
     """
     from plueckernet import training
-    from plueckernet.cli.register import _check_device
+    from plueckernet.cli.register import check_device
 
-    _check_device(device)
+    check_device(device)
     loaded = training.load_config(config, settings or ())
     folder = out if out is not None else Path("runs") / loaded.name
     outcome = training.train(loaded, folder, device=device, resume=resume, minutes=time_limit, quiet=quiet)
