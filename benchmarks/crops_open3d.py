@@ -1,0 +1,153 @@
+"""What a user would pick today, on the pairs of :mod:`benchmarks.crops`: Open3D on points sampled along the lines.
+
+FPFH features, RANSAC on nearest ones, ICP. Open3D is large, so it lives in an environment of its own, which needs
+neither this package nor torch::
+
+    python -m benchmarks.crops --real FOLDER --export pairs.npz
+    python -m benchmarks.crops --synthetic 40 --pairs 160 --export synthetic.npz
+    python3 -m venv o3d && o3d/bin/pip install "open3d==0.20.*"
+    OMP_NUM_THREADS=1 o3d/bin/python -m benchmarks.crops_open3d --pairs-from pairs.npz --tune-on synthetic.npz
+
+All settings are chosen on the synthetic pairs, by the mean success over the four shares; ``results/crops_open3d.json``
+has what each reached.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import open3d as o3d
+
+from benchmarks.crops_table import Outcome, markdown, tables
+
+UNIT = 1e-4  # m, of the coordinates in the file
+registration = o3d.pipelines.registration
+
+
+@dataclass(frozen=True)
+class Settings:
+    """In metres."""
+
+    voxel: float = 0.2
+    feature: float = 5.0  # radius of FPFH in voxels; normals take two
+    mutual: bool = True  # whether features must be each other's nearest
+    close: float = 1.5  # distance of inliers in voxels
+    iterations: int = 100_000
+
+
+CHOICES = [Settings(*choice) for choice in product((0.1, 0.15, 0.25), (5.0, 10.0), (True, False))]
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Segments of both sides and the answer."""
+
+    place: str
+    share: int
+    source: np.ndarray  # (m, 2, 3)
+    target: np.ndarray  # (n, 2, 3)
+    target_T_source: np.ndarray  # (4, 4)
+    in_common: int
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """What ``benchmarks.crops --export`` wrote."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    split = {
+        name: np.split(arrays[name], arrays[f"{name}_count"].cumsum()[:-1]) for name in ("source", "target", "matches")
+    }
+    return [
+        Pair(str(place), int(share), source * UNIT, target * UNIT, pose, min(map(len, map(np.unique, matches.T))))
+        for place, share, source, target, pose, matches in zip(
+            arrays["place"], arrays["share"], split["source"], split["target"], arrays["target_T_source"],
+            split["matches"], strict=True,
+        )
+    ]  # fmt: skip
+
+
+def points_along(segments: np.ndarray, spacing: float) -> np.ndarray:
+    """Points at even distances along all segments."""
+    length = np.linalg.norm(segments[:, 1] - segments[:, 0], axis=1)
+    count = np.maximum(2, np.ceil(length / spacing).astype(int))
+    row = np.repeat(np.arange(len(segments)), count)
+    place = (np.arange(len(row)) - np.repeat(count.cumsum() - count, count)) / (count[row] - 1)
+    return segments[row, 0] + place[:, None] * (segments[row, 1] - segments[row, 0])
+
+
+def described(segments: np.ndarray, settings: Settings) -> tuple[Any, Any]:
+    """A cloud of points and their features."""
+    cloud = o3d.geometry.PointCloud(o3d.utility.Vector3dVector(points_along(segments, settings.voxel / 2)))
+    cloud = cloud.voxel_down_sample(settings.voxel)
+    cloud.estimate_normals(o3d.geometry.KDTreeSearchParamHybrid(2 * settings.voxel, 30))
+    search = o3d.geometry.KDTreeSearchParamHybrid(settings.feature * settings.voxel, 200)
+    return cloud, registration.compute_fpfh_feature(cloud, search)
+
+
+def estimated(pair: Pair, settings: Settings) -> np.ndarray:
+    """``target_T_source`` by FPFH, RANSAC and ICP."""
+    o3d.utility.random.seed(0)
+    o3d.utility.set_verbosity_level(o3d.utility.VerbosityLevel.Error)
+    (source, one), (target, two) = (described(segments, settings) for segments in (pair.source, pair.target))
+    close = settings.close * settings.voxel
+    checks = [
+        registration.CorrespondenceCheckerBasedOnEdgeLength(0.9),
+        registration.CorrespondenceCheckerBasedOnDistance(close),
+    ]
+    method = registration.TransformationEstimationPointToPoint()
+    patience = registration.RANSACConvergenceCriteria(settings.iterations, 0.999)
+    coarse = registration.registration_ransac_based_on_feature_matching(
+        source, target, one, two, settings.mutual, close, method, 3, checks, patience
+    )
+    fine = registration.registration_icp(source, target, close, coarse.transformation, method)
+    return np.asarray(fine.transformation)
+
+
+def one_pair(settings: Settings, pair: Pair) -> Outcome:
+    """Register one pair; Open3D vouches for every pose it gives."""
+    found = estimated(pair, settings)
+    cosine = (np.trace(found[:3, :3].T @ pair.target_T_source[:3, :3]) - 1) / 2
+    turn = np.degrees(np.arccos(np.clip(cosine, -1, 1)))
+    shift = np.linalg.norm(found[:3, 3] - pair.target_T_source[:3, 3])
+    return Outcome(pair.place, pair.share, bool(turn < 5 and shift < 0.5), True, pair.in_common)
+
+
+def run(settings: Settings, pairs: Iterable[Pair], pool: ProcessPoolExecutor) -> dict[str, Any]:
+    """Success with the settings, by map and share."""
+    return tables(list(pool.map(partial(one_pair, settings), pairs)))
+
+
+def main() -> None:
+    """Tune, run, print, save."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs-from", type=Path, required=True, help="pairs of real maps")
+    parser.add_argument("--tune-on", type=Path, required=True, help="pairs of synthetic scenes")
+    options = parser.parse_args()
+    tuning, pairs = read_pairs(options.tune_on), read_pairs(options.pairs_from)
+    with ProcessPoolExecutor() as pool:
+        tried = []
+        for settings in CHOICES:
+            rates = [row["success"] for row in run(settings, tuning, pool)["totals"]]
+            tried.append({**asdict(settings), "synthetic_success": rates})
+            print(tried[-1])
+        best = max(range(len(CHOICES)), key=lambda index: sum(tried[index]["synthetic_success"]))
+        values = run(CHOICES[best], pairs, pool)
+    about = {"open3d": o3d.__version__, "python": platform.python_version(), "numpy": np.__version__}
+    document = {"metadata": about, "pairs": len(pairs), "settings": asdict(CHOICES[best]), "tried": tried, **values}
+    path = Path(__file__).parent / "results" / "crops_open3d.json"
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    print("\n".join(markdown(values)))
+
+
+if __name__ == "__main__":
+    main()
