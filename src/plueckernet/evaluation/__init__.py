@@ -1,0 +1,1 @@
+"""Experiments: predictions that are kept, metrics computed from them, one module for each table or figure."""

@@ -1,0 +1,46 @@
+"""How far apart the frames may be: rotation to 180° and translation to a kilometre."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from plueckernet.evaluation.experiments.base import Document, Experiment
+from plueckernet.evaluation.experiments.sweep import Sweep
+from plueckernet.evaluation.plots import Figure
+from plueckernet.evaluation.protocols import Placed
+
+_ROLES = ("icl", "pluecker", "ours")
+_ANGLES = (0.0, 30.0, 60.0, 90.0, 135.0, 180.0)
+_DISTANCES = (0.0, 2.0, 10.0, 100.0, 1000.0)
+_TURNED = Sweep("rotation (°)", _ANGLES, [Placed(angle=value) for value in _ANGLES], _ROLES)
+_CARRIED = Sweep(
+    "translation (m)", _DISTANCES, [Placed(distance=value) for value in _DISTANCES], _ROLES, logarithmic=True
+)
+
+
+def _figures_of(sweep: Sweep) -> Callable[[Document], dict[str, Figure]]:
+    def figures(document: Document) -> dict[str, Figure]:
+        return {"success": sweep.success_figure(document)}
+
+    return figures
+
+
+ROTATION = Experiment(
+    name="rotation",
+    title="Rotation from 0 to 180°",
+    about="The paper's pairs without their motion, the target then turned about a random axis; directions are carried "
+    "over, which our method does not use.",
+    run=_TURNED.run,
+    tables=_TURNED.tables,
+    figures=_figures_of(_TURNED),
+    findings=lambda document: _TURNED.success_findings(document, (30.0, 90.0, 180.0)),
+)
+TRANSLATION = Experiment(
+    name="translation",
+    title="Translation from 0 to 1 km",
+    about="The same, with the target carried away without a turn.",
+    run=_CARRIED.run,
+    tables=_CARRIED.tables,
+    figures=_figures_of(_CARRIED),
+    findings=lambda document: _CARRIED.success_findings(document, (2.0, 10.0, 1000.0)),
+)

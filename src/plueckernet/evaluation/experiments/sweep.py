@@ -1,0 +1,103 @@
+"""Experiments that vary one number: median errors and success along it, both datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from plueckernet.evaluation.experiments.base import DATASETS, ROLES, SWEPT, Document, frame, predictions_of
+from plueckernet.evaluation.paper import TABLE_1
+from plueckernet.evaluation.plots import Figure, draw, draw_paper, finish, panels
+from plueckernet.evaluation.protocols import Protocol
+from plueckernet.evaluation.runner import Runner
+from plueckernet.evaluation.summary import summarise
+from plueckernet.evaluation.tables import Table, number, percent
+
+_UNITS = {"rotation": "median rotation error (°)", "translation": "median translation error (m)"}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One number, its values, and the protocol that each gives."""
+
+    axis: str
+    values: Sequence[float]
+    protocols: Sequence[Protocol]
+    roles: Sequence[str]
+    published_at: float | None = None  # where the paper's Table 1 stands
+    names: Sequence[str] = ()  # of the values, where they are more than a number
+    logarithmic: bool = False
+    pairs: int = SWEPT
+
+    def run(self, runner: Runner) -> Document:
+        """Summaries by dataset, role and value."""
+        found = predictions_of(runner, self.protocols, self.roles, self.pairs)
+        cells = {
+            name: {role: [summarise(one) for one in cells] for role, cells in methods.items()}
+            for name, methods in found.items()
+        }
+        document = frame(runner, self.protocols, self.pairs)
+        return {**document, "axis": self.axis, "values": list(self.values), "cells": cells}
+
+    def tables(self, document: Document) -> list[Table]:
+        """Median errors and success of each role, one table a dataset."""
+        found = []
+        for name, label in document["datasets"].items():
+            methods = document["cells"][name]
+            heads = [self.axis, "lines in common", *(f"{ROLES[role]}: °, m, success" for role in methods)]
+            rows = []
+            for i, value in enumerate(self._names(document)):
+                common = next(iter(methods.values()))[i]["common_lines"]
+                cells = (methods[role][i] for role in methods)
+                rows.append([value, number(common, 0), *map(_in_one, cells)])
+            found.append(Table(f"{label}: {document['pairs']} pairs a row", heads, rows))
+        return found
+
+    def error_figure(self, document: Document) -> Figure:
+        """Median errors; where more than half of the pairs fail there is no point."""
+        figure, axes = panels(len(document["datasets"]), 2)
+        for row, (name, label) in zip(axes, document["datasets"].items(), strict=True):
+            for one, (quantity, unit) in zip(row, _UNITS.items(), strict=True):
+                for role, cells in document["cells"][name].items():
+                    draw(one, document["values"], [cell[quantity][1] for cell in cells], role, ROLES[role])
+                    published = TABLE_1[name].get(ROLES[role])
+                    if published is not None and self.published_at is not None:
+                        y = published[quantity][1]
+                        draw_paper(one, [self.published_at], [y], role, f"{ROLES[role]}, paper")
+                one.set(xlabel=self.axis, ylabel=unit, yscale="log", title=label)
+        return finish(figure, axes)
+
+    def success_figure(self, document: Document) -> Figure:
+        """Share of poses within 5° and 0.5 m."""
+        figure, axes = panels(1, len(document["datasets"]), height=2.5)
+        for one, (name, label) in zip(axes[0], document["datasets"].items(), strict=True):
+            for role, cells in document["cells"][name].items():
+                draw(one, document["values"], [100 * cell["success"] for cell in cells], role, ROLES[role])
+            one.set(xlabel=self.axis, ylabel="success (%)", ylim=(-2, 103), title=label)
+            if self.logarithmic:
+                one.set_xscale("symlog", linthresh=min(value for value in document["values"] if value > 0))
+        return finish(figure, axes)
+
+    def success(self, document: Document, dataset: str, role: str) -> dict[float, float]:
+        """Success by value."""
+        cells = document["cells"][dataset][role]
+        return {value: cell["success"] for value, cell in zip(document["values"], cells, strict=True)}
+
+    def success_findings(self, document: Document, at: Sequence[float]) -> list[str]:
+        """Success of every role at some values."""
+        found = []
+        for name in DATASETS:
+            words = []
+            for role in document["cells"][name]:
+                rates = self.success(document, name, role)
+                words.append(f"{ROLES[role]} {' / '.join(f'{100 * rates[value]:.0f}' for value in at)} %")
+            places = " / ".join(f"{value:g}" for value in at)
+            found.append(f"{name}: success at {self.axis} {places}: {', '.join(words)}.")
+        return found
+
+    def _names(self, document: Document) -> Sequence[str]:
+        return self.names or [f"{value:g}" for value in document["values"]]
+
+
+def _in_one(cell: Document) -> str:
+    return f"{number(cell['rotation'][1])}, {number(cell['translation'][1])}, {percent(cell['success'])}"

@@ -1,0 +1,303 @@
+"""The methods that are compared, by name.
+
+A method sees a pair's lines and nothing else, but for those that are told matches: the maximum-likelihood bound, and
+the two estimators that are compared on putative matches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from plueckernet.data.protocols import LinePair
+from plueckernet.errors import InputError
+from plueckernet.estimation.icl import IclSettings, icl
+from plueckernet.estimation.matching import top_matches
+from plueckernet.estimation.published import PublishedSettings, published_pose
+from plueckernet.estimation.ransac import RansacSettings, ransac_pose
+from plueckernet.estimation.refinement import refine_matches
+from plueckernet.estimation.scoring import AnchoredLines, Tolerance
+from plueckernet.evaluation.protocols import PutativePair
+from plueckernet.geometry.lines import LineSet, stack_lines
+from plueckernet.geometry.pose import Pose
+from plueckernet.geometry.residuals import NoiseModel
+from plueckernet.models.matcher import Matcher, pair_up
+from plueckernet.models.regression import PoseRegressor
+from plueckernet.models.weights import load_pretrained, pretrained_path
+from plueckernet.registration import RegistrationSettings, register
+from plueckernet.result import RegistrationResult
+
+_T = TypeVar("_T")
+Matchability = tuple[Float[Tensor, " m"], Float[Tensor, " n"]]
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """What a method says about a pair, and how long each part of it took."""
+
+    target_T_source: Pose | None
+    seconds: Mapping[str, float]  # of features, matching and pose, as far as the method has them
+    matches: Int[Tensor, "k 2"] | None = None  # lines that it takes for one
+    matchability: Matchability | None = None  # of source and target lines
+    reason: str = ""  # why there is no pose
+
+
+Estimator = Callable[[LinePair], Estimate]
+Settings = IclSettings | PublishedSettings | RegistrationSettings | RansacSettings | NoiseModel | None
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method: its name, its settings and its weights."""
+
+    name: str
+    build: Callable[[Method, str], Estimator]  # with the device
+    settings: Settings = None
+    weights: Path | None = None
+
+    def config(self) -> dict[str, Any]:
+        """What its predictions depend on; weights that are not there raise :class:`InputError`."""
+        found: dict[str, Any] = {"method": self.name, "settings": asdict(self.settings) if self.settings else {}}
+        if self.weights is not None:
+            found["weights"] = hashlib.sha256(pretrained_path(self.weights).read_bytes()).hexdigest()[:16]
+        return found
+
+    def load(self, device: str = "cpu") -> Estimator:
+        """Ready to run."""
+        return self.build(self, device)
+
+
+def all_methods(weights: Path | None = None) -> dict[str, Method]:
+    """Every method by name; ``weights`` is a folder to take weights from instead of the package's."""
+
+    def file(name: str) -> Path:
+        return Path(name) if weights is None else weights / f"{name}.safetensors"
+
+    published, directed = PublishedSettings(), RegistrationSettings(directed=True)
+    found = [
+        Method("icl", _icl, IclSettings()),
+        Method("icl-undirected", _icl, IclSettings(sign_aware=True)),
+        Method("ours", _learned, RegistrationSettings(), file("invariant")),
+        Method("ours-without-weights", _descriptors, RegistrationSettings()),
+        Method("bound", _bound, NoiseModel()),
+        Method("ransac-published", _published_ransac, published),
+        Method("ransac-ours", _our_ransac, RansacSettings()),
+    ]
+    for domain in ("indoor", "outdoor"):
+        net, regressor = file(f"pluecker-{domain}"), file(f"regression-{domain}")
+        found += [
+            Method(f"regression-{domain}", _regression, None, regressor),
+            Method(f"pluecker-{domain}", _published, published, net),
+            Method(f"pluecker-{domain}-refined", _network_and_ours, directed, net),
+        ]
+    return {method.name: method for method in found}
+
+
+# Without networks
+
+
+def _icl(method: Method, _device: str) -> Estimator:
+    settings = _settings(method, IclSettings)
+
+    def estimate(pair: LinePair) -> Estimate:
+        start = time.perf_counter()
+        result = icl(pair.source, pair.target, settings=settings)
+        return Estimate(result.target_T_source, {"pose": time.perf_counter() - start}, result.matches)
+
+    return estimate
+
+
+def _descriptors(method: Method, device: str) -> Estimator:
+    settings = _settings(method, RegistrationSettings)
+
+    def estimate(pair: LinePair) -> Estimate:
+        result = register(pair.source, pair.target, settings=settings, device=device)
+        return _of_result(result, None)
+
+    return estimate
+
+
+def _bound(method: Method, _device: str) -> Estimator:
+    """Maximum likelihood with the right matches and the noise known: nothing can be better on average."""
+    noise = _settings(method, NoiseModel)
+
+    def estimate(pair: LinePair) -> Estimate:
+        start = time.perf_counter()
+        source, target = _rows(pair, pair.matches)
+        result = refine_matches(pair.target_T_source, source, target, noise)
+        seconds = {"pose": time.perf_counter() - start}
+        return Estimate(None if result is None else result.pose, seconds, pair.matches, reason="undetermined")
+
+    return estimate
+
+
+def _published_ransac(method: Method, _device: str) -> Estimator:
+    settings = _settings(method, PublishedSettings)
+
+    def estimate(pair: LinePair) -> Estimate:
+        start = time.perf_counter()
+        given = _given(pair)
+        result = published_pose(pair.source[given[:, 0]], pair.target[given[:, 1]], settings)
+        seconds = {"pose": time.perf_counter() - start}
+        return Estimate(result.target_T_source, seconds, given[result.inliers])
+
+    return estimate
+
+
+def _our_ransac(method: Method, _device: str) -> Estimator:
+    settings = _settings(method, RansacSettings)
+
+    def estimate(pair: LinePair) -> Estimate:
+        start = time.perf_counter()
+        given = _given(pair)
+        source, target = _rows(pair, given)
+        likely = torch.ones(len(source), dtype=torch.float64)
+        found = ransac_pose(source, target, likely, Tolerance(), settings)
+        if not len(found.scores):
+            return Estimate(None, {"pose": time.perf_counter() - start}, reason="no two matches agree")
+        refined = refine_matches(found.poses[0], source, target, NoiseModel())
+        seconds = {"pose": time.perf_counter() - start}
+        if refined is None:
+            return Estimate(found.poses[0], seconds)
+        return Estimate(refined.pose, seconds, given[refined.matches[:, 0]])
+
+    return estimate
+
+
+def _given(pair: LinePair) -> Int[Tensor, "k 2"]:
+    return pair.putative if isinstance(pair, PutativePair) else pair.matches
+
+
+def _rows(pair: LinePair, matches: Int[Tensor, "k 2"]) -> tuple[AnchoredLines, AnchoredLines]:
+    """The matched lines, anchored where the paper's noise acts: at the feet from either frame's origin."""
+    origin = torch.zeros(3, dtype=torch.float64)
+    sides = ((pair.source, matches[:, 0]), (pair.target, matches[:, 1]))
+    source, target = (AnchoredLines.of(lines[rows].replaced(ids=None), origin) for lines, rows in sides)
+    return source, target
+
+
+# With networks
+
+
+class TimedMatcher:
+    """A network that remembers how long its features took and which lines it thought had a match."""
+
+    def __init__(self, network: Matcher, device: str) -> None:
+        self._network, self._device = network, device
+        self.features = 0.0
+        self.matchability: Matchability | None = None
+
+    @torch.no_grad()
+    def __call__(self, source: LineSet, target: LineSet) -> Float[Tensor, "m n"]:
+        """Log-probability of each pair."""
+        start = time.perf_counter()
+        sides = [stack_lines([lines.to(self._device)]) for lines in (source, target)]
+        x, y = self._network.trunk(pair_up(*sides)).chunk(2)
+        if self._device.startswith("cuda"):
+            torch.cuda.synchronize()
+        self.features = time.perf_counter() - start
+        output = self._network.head(x[:, : len(source)], y[:, : len(target)], sides[0].mask, sides[1].mask)
+        self.matchability = output.source_matchability[0].cpu(), output.target_matchability[0].cpu()
+        return output.log_probability[0].to(source.direction.device)
+
+
+def _learned(method: Method, device: str) -> Estimator:
+    matcher = TimedMatcher(_matcher(method, device), device)
+    settings = _settings(method, RegistrationSettings)
+
+    def estimate(pair: LinePair) -> Estimate:
+        return _of_result(
+            register(pair.source, pair.target, matcher=matcher, settings=settings, device=device), matcher
+        )
+
+    return estimate
+
+
+def _published(method: Method, device: str) -> Estimator:
+    """The paper: the most probable matches, two-line RANSAC, joint optimisation."""
+    matcher = TimedMatcher(_matcher(method, device), device)
+    settings = _settings(method, PublishedSettings)
+
+    def estimate(pair: LinePair) -> Estimate:
+        start = time.perf_counter()
+        best = top_matches(matcher(pair.source, pair.target), settings.matches)
+        matched = time.perf_counter()
+        result = published_pose(pair.source[best.source], pair.target[best.target], settings)
+        seconds = {
+            "features": matcher.features,
+            "matching": matched - start - matcher.features,
+            "pose": time.perf_counter() - matched,
+        }
+        rows = torch.stack([best.source, best.target], -1)[result.inliers]
+        return Estimate(result.target_T_source, seconds, rows, matcher.matchability)
+
+    return estimate
+
+
+def _network_and_ours(method: Method, device: str) -> Estimator:
+    """PlückerNet's matches, which depend on the frame, through our estimation, which moves both maps first."""
+    matcher = TimedMatcher(_matcher(method, device), device)
+    settings = _settings(method, RegistrationSettings)
+
+    def estimate(pair: LinePair) -> Estimate:
+        start = time.perf_counter()
+        log_probability = matcher(pair.source, pair.target)
+        matching = time.perf_counter() - start - matcher.features
+        most = max(len(pair.source), len(pair.target), settings.max_lines)  # all lines, in their order
+        every = RegistrationSettings(directed=settings.directed, max_lines=most)
+        result = register(pair.source, pair.target, matcher=lambda _source, _target: log_probability, settings=every)
+        seconds = {"features": matcher.features, "matching": matching, "pose": sum(result.timings.values())}
+        found = result.target_T_source
+        return Estimate(found, seconds, result.inliers if found else None, matcher.matchability, result.reason)
+
+    return estimate
+
+
+def _regression(method: Method, device: str) -> Estimator:
+    network = load_pretrained(pretrained_path(_weights(method)), device)
+    if not isinstance(network, PoseRegressor):
+        raise InputError(f"{method.weights}: expected weights of the regression baseline")
+
+    @torch.no_grad()
+    def estimate(pair: LinePair) -> Estimate:
+        start = time.perf_counter()
+        pose = network(*(stack_lines([lines.to(device)]) for lines in (pair.source, pair.target))).pose()[0]
+        return Estimate(pose.to(torch.float64).to("cpu"), {"pose": time.perf_counter() - start})
+
+    return estimate
+
+
+def _of_result(result: RegistrationResult, matcher: TimedMatcher | None) -> Estimate:
+    match, features = result.timings["match"], 0.0 if matcher is None else matcher.features
+    pose = sum(result.timings.values()) - match
+    seconds = {"features": features, "matching": match - features, "pose": pose}
+    found = None if result.target_T_source is None else result.target_T_source.to("cpu")
+    rows = None if found is None else result.inliers.cpu()
+    return Estimate(found, seconds, rows, None if matcher is None else matcher.matchability, result.reason)
+
+
+def _matcher(method: Method, device: str) -> Matcher:
+    network = load_pretrained(pretrained_path(_weights(method)), device)
+    if not isinstance(network, Matcher):
+        raise InputError(f"{method.weights}: expected weights of a matcher")
+    return network
+
+
+def _weights(method: Method) -> Path:
+    if method.weights is None:
+        raise InputError(f"{method.name} needs weights")
+    return method.weights
+
+
+def _settings(method: Method, kind: type[_T]) -> _T:
+    if not isinstance(method.settings, kind):
+        raise InputError(f"{method.name}: expected {kind.__name__}, got {method.settings!r}")
+    return method.settings

@@ -1,0 +1,148 @@
+"""Figures for print: vector and raster, told apart by marker and dash as well as by colour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plueckernet.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Figure
+else:  # matplotlib is an extra
+    Axes = Figure = Any
+
+_STYLE: Any = {
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4.5,
+    "svg.hashsalt": "plueckernet",  # the same figure gives the same file
+}
+_RESOLUTION = 150  # dots an inch of PNG
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a method is drawn wherever it appears."""
+
+    colour: str
+    marker: str
+    dash: str = "-"
+
+
+# Colours that people who see few still tell apart (Okabe and Ito).
+LOOKS = {
+    "ours": Look("#d55e00", "o"),
+    "ours-without-weights": Look("#e69f00", "v", "--"),
+    "pluecker": Look("#0072b2", "s"),
+    "pluecker-cross": Look("#0072b2", "D", ":"),
+    "pluecker-refined": Look("#56b4e9", "P", "--"),
+    "icl": Look("#555555", "^"),
+    "icl-undirected": Look("#555555", "x", "--"),
+    "regression": Look("#009e73", "d"),
+    "bound": Look("#000000", "", ":"),
+    "ransac-published": Look("#0072b2", "s"),
+    "ransac-ours": Look("#d55e00", "o"),
+}
+PAPER_MARKER = "*"  # of numbers that the paper publishes, in the colour of the method
+
+
+def look(method: str) -> Look:
+    """The look of a method by its key."""
+    return LOOKS[method]
+
+
+def style() -> AbstractContextManager[None]:
+    """Within it, figures are made and saved."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise MissingDependencyError("matplotlib", "plot") from error
+    return matplotlib.rc_context(_STYLE)
+
+
+def panels(rows: int, columns: int, height: float = 2.4) -> tuple[Figure, list[list[Axes]]]:
+    """A figure as wide as a page, of equal panels."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, height * rows + 0.35), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False)
+    return figure, [list(row) for row in axes]
+
+
+def draw(
+    axes: Axes, x: Sequence[float], y: Sequence[float | None], method: str, label: str, *, markers: bool = True
+) -> None:
+    """One curve; points that are None are left out."""
+    known = [(a, b) for a, b in zip(x, y, strict=True) if b is not None]
+    one = look(method)
+    axes.plot(
+        [a for a, _ in known],
+        [b for _, b in known],
+        color=one.colour,
+        marker=one.marker if markers else "",
+        linestyle=one.dash,
+        label=label,
+    )
+
+
+def draw_paper(axes: Axes, x: Sequence[float], y: Sequence[float], method: str, label: str) -> None:
+    """Numbers that the paper publishes, as stars."""
+    axes.plot(x, y, color=look(method).colour, marker=PAPER_MARKER, markersize=10, linestyle="", label=label,
+              markeredgecolor="white", markeredgewidth=0.6, zorder=5)  # fmt: skip
+
+
+def draw_range(axes: Axes, place: int, quartiles: Sequence[float | None], method: str, *, paper: bool = False) -> None:
+    """Quartiles at a place of the vertical axis: a bar from the first to the third and the median on it."""
+    first, median, third = quartiles
+    colour = look(method).colour
+    if first is not None and third is not None:
+        axes.plot([first, third], [place, place], color=colour, linewidth=5, alpha=0.35, solid_capstyle="butt")
+    if median is not None:
+        marker, size = (PAPER_MARKER, 10) if paper else ("o", 5)
+        axes.plot([median], [place], color=colour, marker=marker, markersize=size, linestyle="")
+
+
+def draw_bars(
+    axes: Axes, groups: Sequence[str], values: Mapping[str, Sequence[float | None]], labels: Mapping[str, str]
+) -> None:
+    """Bars of every method, side by side in each group."""
+    width = 0.8 / max(1, len(values))
+    for i, (method, heights) in enumerate(values.items()):
+        places = [group - 0.4 + (i + 0.5) * width for group in range(len(groups))]
+        known = [0.0 if height is None else height for height in heights]
+        axes.bar(places, known, width=0.92 * width, color=look(method).colour, label=labels[method],
+                 hatch="//" if look(method).dash == "--" else "", edgecolor="white", linewidth=0)  # fmt: skip
+    axes.set_xticks(range(len(groups)), groups)
+    axes.grid(visible=False, axis="x")
+
+
+def finish(figure: Figure, axes: Sequence[Sequence[Axes]], *, legend: bool = True) -> Figure:
+    """One legend above all panels, each method in it once."""
+    if not legend:
+        return figure
+    found = {}
+    for row in axes:
+        for one in row:
+            handles, labels = one.get_legend_handles_labels()
+            found.update({label: handle for handle, label in zip(handles, labels, strict=True) if label not in found})
+    figure.legend(found.values(), found.keys(), loc="outside upper center", ncols=min(4, max(1, len(found))))
+    return figure
+
+
+def save_figure(figure: Figure, stem: Path) -> None:
+    """Write STEM.png and STEM.svg, without a date in them."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(stem.with_suffix(".png"), dpi=_RESOLUTION, metadata={"Software": None})
+    figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
