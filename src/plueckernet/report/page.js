@@ -4,7 +4,7 @@
   const scene = JSON.parse(document.getElementById("scene").textContent);
   const $ = (id) => document.getElementById(id);
   const canvas = $("view");
-  const gl = canvas.getContext("webgl2", { antialias: true, preserveDrawingBuffer: true });
+  const gl = canvas.getContext("webgl2", { antialias: false, preserveDrawingBuffer: true });
   if (!gl) {
     $("message").textContent = "This browser has no WebGL 2, so the maps cannot be drawn. Everything else is on the page.";
     $("message").hidden = false;
