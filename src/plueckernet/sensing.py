@@ -16,13 +16,14 @@ from plueckernet.io import read_lines
 def frame_lines(frame: Frame) -> LineSet:
     """The lines of a frame, in the frame of the sensor."""
     if isinstance(frame, CameraFrame):
-        from plueckernet.extraction import extract_rgbd
+        from plueckernet.extraction import Intrinsics, RgbdSettings, extract_rgbd
 
-        return extract_rgbd(*camera_images(frame), frame.intrinsics).lines
+        settings = RgbdSettings(max_depth=frame.furthest, noise=frame.depth_noise)
+        return extract_rgbd(*camera_images(frame), Intrinsics(*frame.intrinsics), settings).lines
     if isinstance(frame, CloudFrame):
-        from plueckernet.extraction import extract_file
+        from plueckernet.extraction import extract_lines, read_points
 
-        return extract_file(frame.cloud).lines
+        return extract_lines(read_points(frame.cloud)).lines
     return read_lines(frame.lines)
 
 

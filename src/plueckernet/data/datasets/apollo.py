@@ -22,6 +22,7 @@ _CAMERAS = {  # fx, fy, cx, cy of images of 3384 x 2710 pixels
 }
 _DEPTH_UNIT = 1 / 200  # m
 _FURTHEST = 300.0  # m; the sky is at the end of the scale
+_NOISE = (0.03, 0.0)  # of the laser scans that the depth was rendered from
 
 
 def apollo_sequences(folder: Path) -> dict[str, list[CameraFrame]]:
@@ -55,6 +56,7 @@ def _sequence(images: Path, depths: Path, poses: Path) -> list[CameraFrame]:
                 intrinsics=_CAMERAS[images.name],
                 depth_unit=_DEPTH_UNIT,
                 furthest=_FURTHEST,
+                depth_noise=_NOISE,
                 world_T_sensor=known.get(image.stem),
             )
         )

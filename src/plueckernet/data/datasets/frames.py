@@ -24,6 +24,7 @@ class CameraFrame:
     intrinsics: tuple[float, float, float, float]  # fx, fy, cx, cy in pixels
     depth_unit: float  # metres of one step in the depth image
     furthest: float  # metres; what is said to be further has not been measured
+    depth_noise: tuple[float, float]  # c0 and c2 in metres: a depth z has the standard deviation c0 + c2 z**2
     world_T_sensor: Pose | None = None
 
 

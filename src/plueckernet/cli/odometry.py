@@ -1,0 +1,156 @@
+"""`plueckernet odometry`: the path of a sensor from the lines of its frames."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from plueckernet.data.datasets import Frame
+    from plueckernet.io.trajectories import Trajectory
+    from plueckernet.odometry import OdometryResult
+
+
+def odometry(
+    sequence: Annotated[
+        Path, typer.Argument(metavar="SEQUENCE", help="Folder: TUM RGB-D, 7-Scenes, KITTI, or line maps.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where trajectory, map and picture go.")],
+    layout: Annotated[str | None, typer.Option(help="tum, 7scenes, kitti or lines [default: by the files].")] = None,
+    local_map: Annotated[
+        bool,
+        typer.Option("--local-map/--frame-to-frame", help="Lay frames on all lines seen lately, or only on the last."),
+    ] = True,
+) -> None:
+    """Follow a sensor through its frames, each registered to the one before with no initial guess.
+
+    Writes trajectory_tum.txt, trajectory_kitti.txt, map.obj (lines seen twice or more), odometry.json and, with
+    matplotlib, top_down.png. Where the sequence has true poses, the drift is measured as TUM and KITTI define it.
+    """
+    from plueckernet.cli.progress import slow_bar
+    from plueckernet.data.datasets import open_sequence
+    from plueckernet.errors import InputError
+    from plueckernet.odometry import OdometrySettings, track
+    from plueckernet.sensing import frame_lines
+
+    frames = open_sequence(sequence, layout)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{out}: cannot be made: {error.strerror}") from error
+    with slow_bar(f"tracking {len(frames)} frames") as progress:
+
+        def read() -> Iterator[tuple[str, float, Any]]:
+            for place, frame in enumerate(frames):
+                progress(place / len(frames))
+                yield frame.name, frame.time, frame_lines(frame)
+
+        result = track(read(), settings=OdometrySettings(local_map=local_map))
+    drift = _drift(result, frames)
+    for note in _write(out, result, frames, drift):
+        typer.echo(note, err=True)
+    for words in _report(result, drift):
+        typer.echo(words)
+
+
+def _truth(frames: list[Frame]) -> tuple[list[int], Trajectory] | None:
+    """The frames whose pose is known, and their poses from the first of them on."""
+    import torch
+
+    from plueckernet.io.trajectories import Trajectory, stack_poses
+
+    known = [place for place, frame in enumerate(frames) if frame.world_T_sensor is not None]
+    if len(known) < 2:
+        return None
+    times = torch.tensor([frames[place].time for place in known], dtype=torch.float64)
+    poses = [pose for place in known if (pose := frames[place].world_T_sensor) is not None]
+    return known, Trajectory(times, poses[0].inverse() @ stack_poses(poses))
+
+
+def _drift(result: OdometryResult, frames: list[Frame]) -> dict[str, Any] | None:
+    from dataclasses import asdict
+
+    import torch
+
+    from plueckernet.io.trajectories import Trajectory
+    from plueckernet.odometry import absolute_error, kitti_error, relative_error
+
+    known = _truth(frames)
+    if known is None:
+        return None
+    places, truth = known
+    whole = result.trajectory()
+    found = Trajectory(whole.times[places], whole.world_T_sensor[torch.tensor(places)])
+    kitti = kitti_error(found, truth)
+    return {
+        "frames": len(places),
+        "relative": asdict(relative_error(found, truth)),
+        "absolute": absolute_error(found, truth),
+        "kitti": None if kitti is None else asdict(kitti),
+    }
+
+
+def _write(out: Path, result: OdometryResult, frames: list[Frame], drift: dict[str, Any] | None) -> Iterator[str]:
+    """Everything as files; what was written, in words."""
+    import torch
+
+    from plueckernet.data.datasets import CameraFrame
+    from plueckernet.errors import MissingDependencyError
+    from plueckernet.io import write_lines
+    from plueckernet.io.atomic import atomic_write
+    from plueckernet.io.trajectories import write_kitti_trajectory, write_tum_trajectory
+    from plueckernet.odometry.plot import save_top_down
+
+    trajectory, again = result.trajectory(), result.line_map.seen >= 2
+    write_tum_trajectory(out / "trajectory_tum.txt", trajectory)
+    write_kitti_trajectory(out / "trajectory_kitti.txt", trajectory)
+    if bool(again.any()):
+        write_lines(out / "map.obj", result.line_map.lines(again))
+    else:
+        yield "no map: no line was seen twice"
+    with atomic_write(out / "odometry.json") as stream:
+        stream.write(json.dumps({"drift": drift, "steps": _steps(result)}, indent=1, allow_nan=False) + "\n")
+    known = _truth(frames)
+    up = torch.tensor([0.0, -1.0, 0.0] if isinstance(frames[0], CameraFrame) else [0.0, 0.0, 1.0], dtype=torch.float64)
+    try:
+        save_top_down(out / "top_down.png", trajectory, result.line_map.lines(again), known and known[1], up)
+    except MissingDependencyError as error:
+        yield f"no picture: {error}"
+    yield f"written to {out}: {', '.join(sorted(path.name for path in out.iterdir()))}"
+
+
+def _steps(result: OdometryResult) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": step.name,
+            "time": step.time,
+            "tracking": str(step.tracking),
+            "confidence": step.confidence,
+            "lines": step.lines,
+            "inliers": step.inliers,
+            "on_map": step.on_map,
+            "world_T_sensor": step.world_T_sensor.matrix().tolist(),
+        }
+        for step in result.steps
+    ]
+
+
+def _report(result: OdometryResult, drift: dict[str, Any] | None) -> Iterator[str]:
+    counts = Counter(str(step.tracking) for step in result.steps[1:])
+    yield f"{len(result.steps)} frames: {', '.join(f'{count} {how}' for how, count in counts.items())}"
+    yield f"map: {int((result.line_map.seen >= 2).sum())} lines seen in two frames or more"
+    if drift is None:
+        return
+    relative, kitti = drift["relative"], drift["kitti"]
+    yield (
+        f"relative error, frame to frame: {relative['translation_rmse']:.4f} m and {relative['rotation_rmse']:.3f}°"
+        f" (root mean square of {relative['pairs']})"
+    )
+    yield f"absolute error: {drift['absolute']:.4f} m (root mean square)"
+    if kitti is not None:
+        yield f"drift over 100 to 800 m: {kitti['translation']:.2%} and {kitti['rotation']:.4f}°/m"

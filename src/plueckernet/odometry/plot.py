@@ -1,0 +1,60 @@
+"""A trajectory and its map seen from above; needs matplotlib."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from plueckernet.errors import InputError, MissingDependencyError
+from plueckernet.geometry import LineSet
+from plueckernet.io.trajectories import Trajectory
+
+_MAP, _PATH, _TRUTH = "#cbd5e1", "#c2410c", "#1d4ed8"
+
+
+def save_top_down(
+    path: Path, trajectory: Trajectory, lines: LineSet, truth: Trajectory | None, up: Float[Tensor, "3"]
+) -> None:
+    """Draw path, true path if it is known, and map, looking against ``up``; all in the frame of the first frame."""
+    try:
+        from matplotlib.collections import LineCollection
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError("matplotlib", "plot") from error
+
+    plane = _plane(up)
+    figure = Figure(figsize=(7, 6), dpi=120, layout="constrained", facecolor="white")
+    axes = figure.subplots()
+    if lines.endpoints is not None and len(lines):
+        strokes = (lines.endpoints @ plane.mT).numpy()
+        axes.add_collection(LineCollection(list(strokes), colors=_MAP, linewidths=0.7, label="map", zorder=1))
+    paths = [("estimated", trajectory, _PATH, "-")]
+    if truth is not None:
+        paths.append(("true", truth, _TRUTH, "--"))
+    for name, one, colour, style in paths:
+        x, y = (one.world_T_sensor.translation @ plane.mT).mT.numpy()
+        axes.plot(x, y, style, color=colour, linewidth=1.6, label=name, zorder=3)
+    start = trajectory.world_T_sensor.translation[0] @ plane.mT
+    axes.plot(*start.tolist(), "o", color="#111827", markersize=5, label="start", zorder=4)
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.set_xlabel("m")
+    axes.set_ylabel("m")
+    axes.legend(loc="best", fontsize=9, frameon=False)
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be written: {error}") from error
+
+
+def _plane(up: Float[Tensor, "3"]) -> Float[Tensor, "2 3"]:
+    """Two axes across ``up``, the first as near to x as can be."""
+    up = up / up.norm()
+    x = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
+    if float(x @ up) ** 2 > 0.9:
+        x = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
+    first = x - (x @ up) * up
+    first = first / first.norm()
+    return torch.stack([first, torch.linalg.cross(up, first)])
