@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
@@ -65,35 +66,40 @@ class RowScorer:
     With ``u = R^T (q - t)`` the target's anchor in the source frame and ``f`` the source line's foot from the
     origin, the squared distance is ``|u - f|^2 - (u . d)^2``. Both terms, and the cosine of the angle, are linear in
     the entries of ``(R, R^T t, t, |t|^2, 1)`` with products of line coordinates as coefficients. So ``h`` poses on
-    ``k`` matches are three matrix products, and ``1 - r^2`` is ``(u . d)^2 + cos^2`` less a linear part.
+    ``k`` matches are one matrix product, and ``1 - r^2`` is ``(u . d)^2 + cos^2`` plus a linear part.
     """
 
     def __init__(self, source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance) -> None:
         d, f, q, e = source.lines.direction, source.lines.footpoints(), target.anchor, target.lines.direction
-        zero, one = torch.zeros_like(q), torch.ones_like(q[:, :1])
         constant = q.square().sum(-1, keepdim=True) + f.square().sum(-1, keepdim=True)
-        square = torch.cat([-2 * _outer(q, f), 2 * f, -2 * q, one, constant], -1) * tolerance.position**-2
-        square[:, -1] += tolerance.angle**-2 - 1
-        along = torch.cat([_outer(q, d), -d, zero, zero[:, :2]], -1) / tolerance.position
+        square = torch.cat([2 * _outer(q, f), -2 * f, 2 * q, -torch.ones_like(constant), -constant], -1)
+        square = square * tolerance.position**-2
+        square[:, -1] += 1 - tolerance.angle**-2
+        along = pad(torch.cat([_outer(q, d), -d], -1) / tolerance.position, (0, 5))
+        cosine = pad(_outer(e, d) / tolerance.angle, (0, 8))
         # Single precision will do: distances are in tolerances, and the maps are centred.
-        self._minus_square = square.neg_().mT.float().contiguous()  # (17, k)
-        self._along = along.mT.float().contiguous()  # (17, k)
-        self._cosine = (_outer(e, d) / tolerance.angle).mT.float().contiguous()  # (9, k)
+        self._forms = torch.cat([square, along, cosine]).float().mT.contiguous()  # (17, 3 k)
         self.tolerance = tolerance
 
     def fit(self, poses: Pose) -> Float[Tensor, "h k"]:
         """``1 - r^2`` for squared residuals ``r^2`` in tolerances; positive for inliers."""
-        entries = _pose_entries(poses).float()
-        along, cosine = entries @ self._along, entries[:, :9] @ self._cosine
-        value = (entries @ self._minus_square).addcmul_(along, along).addcmul_(cosine, cosine)
-        return value.masked_fill_(cosine < 0, -torch.inf) if self.tolerance.directed else value
+        return self._combined(_pose_entries(poses.to(torch.float32)) @ self._forms)
 
     def scores(self, poses: Pose, weight: Float[Tensor, " k"]) -> Float[Tensor, " h"]:
         """Weighted number of matches that each pose explains."""
-        count, weight = poses.rotation.shape[0], weight.float()
-        size = max(1, BLOCK // max(1, len(weight)))
-        scores = [self.fit(poses[i : i + size]).clamp_min_(0) @ weight for i in range(0, count, size)]
-        return torch.cat(scores) if scores else weight.new_zeros(0)
+        entries, weight = _pose_entries(poses.to(torch.float32)), weight.float()
+        scores = weight.new_empty(len(entries))
+        size = max(1, 8 * BLOCK // max(1, self._forms.shape[1]))
+        forms = weight.new_empty(size, self._forms.shape[1])  # one piece of memory for all blocks
+        for part, out in zip(entries.split(size), scores.split(size), strict=True):
+            torch.mm(part, self._forms, out=forms[: len(part)])
+            torch.mv(self._combined(forms[: len(part)]).relu_(), weight, out=out)
+        return scores
+
+    def _combined(self, forms: Tensor) -> Tensor:
+        value, along, cosine = forms.chunk(3, -1)
+        value.addcmul_(along, along).addcmul_(cosine, cosine)
+        return value.masked_fill_(cosine < 0, -torch.inf) if self.tolerance.directed else value
 
 
 def pair_residuals(
@@ -154,11 +160,10 @@ def _sine_square(cosine: Tensor, tolerance: Tolerance) -> Tensor:
 
 def _pose_entries(poses: Pose) -> Tensor:
     """``(h, 17)``: the entries of R row by row, R^T t, t, |t|^2, 1."""
-    t = poses.translation
-    local = (poses.rotation.mT @ t[..., None])[..., 0]
-    return torch.cat(
-        [poses.rotation.flatten(-2), local, t, t.square().sum(-1, keepdim=True), torch.ones_like(t[..., :1])], -1
-    )
+    t = poses.translation[..., None, :]
+    rotation = poses.rotation.flatten(-2)
+    local, square = (t @ poses.rotation)[..., 0, :], (t @ t.mT)[..., 0]
+    return torch.cat([rotation, local, poses.translation, square, torch.ones_like(square)], -1)
 
 
 def _outer(a: Tensor, b: Tensor) -> Tensor:

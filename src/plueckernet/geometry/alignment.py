@@ -96,15 +96,15 @@ def two_line_poses(source: LineSet, target: LineSet) -> Pose:
     perpendicular to the middle of the other, which is what least squares gives. Sign choices are ordered
     ``(+,+), (-,-), (+,-), (-,+)``. Parallel lines give non-finite numbers; see :func:`two_line_agreement`.
     """
-    plus, minus, normal = (axis[..., None, :] for axis in _frame(source))
-    to_plus, to_minus, to_normal = (axis[..., :, None] for axis in _frame(target))
-    kept = to_plus * plus + to_minus * minus  # frames carried axis by axis, a sum of outer products
-    swapped = to_minus * plus + to_plus * minus  # flipping one line swaps v1 + v2 with v1 - v2
-    turned = to_normal * normal
-    rotation = torch.stack([turned + kept, turned - kept, swapped - turned, -swapped - turned], -3)  # (*, 4, 3, 3)
-    from_point, to_point = _meeting_point(source), _meeting_point(target)
-    carried = (rotation * from_point[..., None, None, :]).sum(-1)
-    return Pose(rotation, to_point[..., None, :] - carried)
+    direction, moment = _pairs(source.direction, target.direction), _pairs(source.moment, target.moment)
+    plus, minus, normal = _frame(direction)  # each (3, side, *)
+    kept = plus[:, None, 1] * plus[:, 0] + minus[:, None, 1] * minus[:, 0]  # axis by axis, a sum of outer products
+    swapped = minus[:, None, 1] * plus[:, 0] + plus[:, None, 1] * minus[:, 0]  # flipping one line swaps plus and minus
+    turned = normal[:, None, 1] * normal[:, 0]  # (3, 3, *)
+    rotation = torch.stack([turned + kept, turned - kept, swapped - turned, -swapped - turned], 2)  # (3, 3, 4, *)
+    from_point, to_point = _meeting_point(direction, moment).unbind(1)
+    translation = to_point[:, None] - (rotation * from_point[:, None]).sum(1)  # (3, 4, *)
+    return Pose(rotation.movedim((2, 0, 1), (-3, -2, -1)), translation.movedim((1, 0), (-2, -1)))
 
 
 def two_line_agreement(source: LineSet, target: LineSet, angle: float, distance: float) -> Bool[Tensor, "*batch 4"]:
@@ -114,10 +114,14 @@ def two_line_agreement(source: LineSet, target: LineSet, angle: float, distance:
     choices for which either differs by more than ``angle`` (radians) or ``distance`` are out, and so is every
     choice for nearly parallel lines.
     """
-    cosine, gap, sine = _directed_invariants(source)
-    other_cosine, other_gap, other_sine = _directed_invariants(target)
+    direction, moment = _pairs(source.direction, target.direction), _pairs(source.moment, target.moment)
+    cosines = (direction[:, 0] * direction[:, 1]).sum(0)  # (side, *)
+    both = (1 - cosines.square()).clamp_min_(0).sqrt_()
+    mutual = (direction * moment.flip(1)).sum((0, 1))  # d1 . m2 + d2 . m1
+    gap, other_gap = mutual.div_(both.clamp_min(1e-12)).unbind(0)
+    sine, other_sine = both.unbind(0)
     # cos(x - y) = cos x cos y + sin x sin y; flipping one line negates its cosine and its signed distance.
-    product, sines = cosine * other_cosine, sine * other_sine
+    product, sines = cosines[0] * cosines[1], sine * other_sine
     skewed = torch.minimum(sine, other_sine) > max(angle, 1e-3)
     same = skewed & (sines + product > math.cos(angle)) & ((gap - other_gap).abs() < distance)
     opposite = skewed & (sines - product > math.cos(angle)) & ((gap + other_gap).abs() < distance)
@@ -151,34 +155,29 @@ def _fit_rotation(source: LineSet, target: LineSet, weight: Tensor) -> tuple[Ten
     return (u * sign[..., None, :]) @ vt, singular[..., 1] > _DEGENERATE * weight.sum(-1)
 
 
-def _frame(pair: LineSet) -> tuple[Tensor, Tensor, Tensor]:
-    first, second = pair.direction.unbind(-2)
-    cosine = (first * second).sum(-1, keepdim=True)
-    plus = (first + second) * (2 + 2 * cosine).rsqrt()
-    minus = (first - second) * (2 - 2 * cosine).rsqrt()
-    return plus, minus, torch.linalg.cross(plus, minus)
+def _pairs(source: Tensor, target: Tensor) -> Tensor:
+    """Vectors ``(*batch, 2, 3)`` of pairs of lines as ``(3, line, side, *batch)``: sums over components run fast."""
+    return torch.stack([vectors.movedim((-1, -2), (0, 1)) for vectors in (source, target)], 2)
 
 
-def _meeting_point(pair: LineSet) -> Tensor:
-    """Middle of the common perpendicular of two lines.
+def _frame(direction: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    first, second = direction.unbind(1)
+    twice = 2 * (first * second).sum(0)
+    plus, minus = (first + second) * (2 + twice).rsqrt_(), (first - second) * (2 - twice).rsqrt_()
+    return plus, minus, torch.linalg.cross(plus, minus, dim=0)
 
-    The line along it through both has direction ``n = d1 x d2``; the middle is where the planes spanned by ``n``
-    and either line meet, halfway in height.
+
+def _meeting_point(direction: Tensor, moment: Tensor) -> Tensor:
+    """Middle of the common perpendicular of two lines, ``(3, side, *)``.
+
+    With ``c = d1 . d2`` and feet ``f`` from the origin, line 1 is met at ``f1 + s1 d1`` where
+    ``s1 = (f2 . d1 + c f1 . d2) / (1 - c^2)``, and likewise line 2.
     """
-    (d1, d2), (m1, m2) = pair.direction.unbind(-2), pair.moment.unbind(-2)
-    normal = torch.linalg.cross(d1, d2)
-    height = (m2 * normal).sum(-1, keepdim=True), (m1 * normal).sum(-1, keepdim=True)
-    on_first = height[0] * d1 - torch.linalg.cross(m1, torch.linalg.cross(d2, normal))
-    on_second = torch.linalg.cross(m2, torch.linalg.cross(d1, normal)) - height[1] * d2
-    return (on_first + on_second) / (2 * normal.square().sum(-1, keepdim=True))
-
-
-def _directed_invariants(pair: LineSet) -> tuple[Tensor, Tensor, Tensor]:
-    """Cosine, signed distance along ``d1 x d2``, sine of two lines as they are written."""
-    cosine = (pair.direction[..., 0, :] * pair.direction[..., 1, :]).sum(-1)
-    sine = (1 - cosine.square()).clamp_min(0).sqrt()
-    mutual = (pair.direction * pair.moment.flip(-2)).sum((-1, -2))  # d1 . m2 + d2 . m1
-    return cosine, mutual / sine.clamp_min(1e-12), sine
+    foot = torch.linalg.cross(direction, moment, dim=0)
+    cosine = (direction[:, 0] * direction[:, 1]).sum(0)
+    across = (foot.flip(1) * direction).sum(0)  # (line, side, *): f2 . d1, f1 . d2
+    along = (across + cosine * across.flip(0)) / (1 - cosine.square())
+    return (foot + along * direction).mean(1)
 
 
 def _widest_pair(lines: LineSet) -> tuple[Tensor, Tensor]:

@@ -40,11 +40,16 @@ def pairwise_invariants(
     """
     d, m = lines.direction, lines.moment
     own, own_moment, own_anchor = d[..., rows, :], m[..., rows, :], anchors[..., rows, :]
+    one = torch.ones_like(anchors[..., :1])
+    square = anchors.square().sum(-1, keepdim=True)
     cosine = (own @ d.mT).abs_().clamp_(max=1)
-    sine = (1 - cosine.square()).sqrt_()
-    along = (own @ anchors.mT).sub_((own * own_anchor).sum(-1)[..., :, None]).abs_()
-    span = torch.cdist(own_anchor, anchors)
-    reach = span.square().addcmul_(along, along, value=-1).clamp_min_(0).sqrt_()
+    sine = cosine.square().neg_().add_(1).sqrt_()
+    places = torch.cat([anchors, one, square], -1).mT  # (*, 5, n)
+    along = (torch.cat([own, -(own * own_anchor).sum(-1, keepdim=True)], -1) @ places[..., :4, :]).abs_()
+    span = (torch.cat([-2 * own_anchor, square[..., rows, :], one[..., rows, :]], -1) @ places).clamp_min_(0)
+    reach = torch.addcmul(span, along, along, value=-1).clamp_min_(0).sqrt_()
     skew = torch.cat([own, own_moment], -1) @ torch.cat([m, d], -1).mT
     skew = skew.abs_().div_(sine.clamp_min(_PARALLEL))
-    return PairInvariants(cosine, sine, torch.where(sine > _PARALLEL, skew, reach), reach, along, span)
+    # Arithmetic, because a processor guesses at random masks and mostly wrong.
+    distance = torch.lerp(reach, skew, sine.clone().gt_(_PARALLEL))
+    return PairInvariants(cosine, sine, distance, reach, along, span.sqrt_())

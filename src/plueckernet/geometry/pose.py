@@ -69,8 +69,11 @@ class Pose:
     def exp(cls, xi: Float[Tensor, "*batch 6"]) -> Pose:
         """The motion reached by following the twist ``xi = (omega, tau)`` for unit time."""
         omega, tau = xi[..., :3], xi[..., 3:]
-        jacobian = _left_jacobian(omega)
-        return Pose(rotation_exp(omega), _matvec(jacobian, tau))
+        a, b, c = _rodrigues_coefficients(omega)
+        cross = skew(omega)
+        square = cross @ cross
+        eye = torch.eye(3, dtype=xi.dtype, device=xi.device)
+        return Pose(eye + a * cross + b * square, _matvec(eye + b * cross + c * square, tau))
 
     def log(self) -> Float[Tensor, "*batch 6"]:
         """The twist whose :meth:`exp` is this motion."""

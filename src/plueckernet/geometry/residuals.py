@@ -72,8 +72,9 @@ def line_residuals(
     e, q = target.direction, target_anchor  # (n, 3)
     point = pose.act(source_anchor)  # (*batch, n, 3)
     turned = source.direction @ pose.rotation.mT
-    turned = torch.where((turned * e).sum(-1, keepdim=True) < 0, -turned, turned)
-    cosine = (turned * e).sum(-1, keepdim=True).clamp_min(1e-6)
+    cosine = (turned * e).sum(-1, keepdim=True)
+    turned = torch.where(cosine < 0, -turned, turned)
+    cosine = cosine.abs().clamp_min(1e-6)
     lever = ((q - point) * e).sum(-1, keepdim=True) / cosine
     crossing = point + lever * turned
     across = _across(e)  # (n, 2, 3)
@@ -122,11 +123,12 @@ def whitened(
 
 
 def _across(direction: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 2 3"]:
-    """Two orthonormal vectors across each direction (Duff et al. 2017, continuous but for the plane z = 0)."""
-    x, y, z = direction.unbind(-1)
-    sign = torch.where(z < 0, -1.0, 1.0).to(direction.dtype)
-    a = -1 / (sign + z)
-    b = x * y * a
-    first = torch.stack([1 + sign * x * x * a, sign * b, -sign * x], -1)
-    second = torch.stack([b, sign + y * y * a, -y], -1)
-    return torch.stack([first, second], -2)
+    """Two orthonormal vectors across each direction: rows of the reflection that takes it to the nearer z axis.
+
+    ``I - v v^T / (1 + |z|)`` with ``v = e + sign(z) e_z``; continuous but for the plane z = 0.
+    """
+    pole = direction.new_tensor([0.0, 0.0, 1.0])
+    z = direction[..., 2:]
+    normal = direction + torch.where(z < 0, -pole, pole)
+    outer = normal[..., :2, None] * (normal / (1 + z.abs()))[..., None, :]
+    return torch.eye(2, 3, dtype=direction.dtype, device=direction.device) - outer
