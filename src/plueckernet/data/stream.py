@@ -164,6 +164,8 @@ def _maker(kinds: tuple[str, ...], folder: str) -> Callable[[int, np.random.Gene
     """Segments of a scene by its seed."""
     if not folder:
         return lambda seed, rng: _segments(make_scene(kinds[rng.integers(len(kinds))], seed))
+    if not Path(folder).is_dir():
+        raise InputError(f"{folder}: no such folder of line maps")
     files = sorted(path for path in Path(folder).iterdir() if path.is_file())
     maps = [_segments(_centred(read_lines(path), path)) for path in files]
     if not maps:

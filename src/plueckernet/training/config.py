@@ -13,6 +13,7 @@ import torch
 from plueckernet.data.stream import StreamSettings
 from plueckernet.errors import FormatError, InputError
 from plueckernet.models import InvariantConfig, Matcher, MatcherConfig, PlueckerConfig, PoseRegressor, build_matcher
+from plueckernet.models.weights import load_pretrained
 from plueckernet.training.tables import from_table, override, read_tables
 
 Network = Literal["invariant", "pluecker", "regression"]
@@ -27,18 +28,26 @@ class ModelSettings:
     config: MatcherConfig
 
     def build(self, seed: int) -> Matcher | PoseRegressor:
-        """The network with the weights it starts from, the same for the same seed."""
+        """The network with random weights, the same for the same seed."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             if self.network == "regression" and isinstance(self.config, PlueckerConfig):
                 return PoseRegressor(self.config)
             return build_matcher(self.config)
 
+    def pretrained(self, start: str) -> Matcher | PoseRegressor:
+        """The network with the weights of that name or file; those of another network raise :class:`InputError`."""
+        model = load_pretrained(start).train()
+        if model.config != self.config or isinstance(model, PoseRegressor) != (self.network == "regression"):
+            raise InputError(f"{start}: these weights are of another network than [model] describes")
+        return model
+
 
 @dataclass(frozen=True)
 class TrainSettings:
     """How the weights are found."""
 
+    start: str = ""  # weights to begin from: the name of a shipped model, or a file; otherwise random ones
     steps: int = 10_000
     batch: int = 64  # pairs a step, over all processes
     lr: float = 5e-4  # at its highest

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -71,7 +71,6 @@ def train(
             stack.callback(source.close)
         office = None
         if these.first:
-            out.mkdir(parents=True, exist_ok=True)
             office = stack.enter_context(_Office.opened(config, out, these.device, quiet))
         return _loop(trainer, source, office, clock, stop)
 
@@ -105,13 +104,13 @@ class _Office:
     @staticmethod
     @contextmanager
     def opened(config: TrainingConfig, out: Path, device: torch.device, quiet: bool) -> Iterator[_Office]:
-        reporter = Reporter(out, config.train.steps, quiet=quiet)
-        validator = Validator(config.validation, device)
-        try:
-            yield _Office(config, out, reporter, validator)
-        finally:
-            validator.close()
-            reporter.close()
+        with closing(Validator(config.validation, device)) as validator:
+            try:
+                out.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(f"{out}: cannot be made: {error.strerror or error}") from error
+            with closing(Reporter(out, config.train.steps, quiet=quiet)) as reporter:
+                yield _Office(config, out, reporter, validator)
 
     def after(self, trainer: Trainer, result: StepResult) -> None:
         """Everything that may be due after a step."""

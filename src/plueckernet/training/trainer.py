@@ -57,7 +57,8 @@ class Trainer:
         self.config = config
         self.these = these
         settings = config.train
-        self.network: nn.Module = config.model.build(settings.seed).to(these.device)
+        model = config.model.pretrained(settings.start) if settings.start else config.model.build(settings.seed)
+        self.network: nn.Module = model.to(these.device)
         self.average = copy.deepcopy(self.network).requires_grad_(False) if settings.ema else None
         self.optimizer = torch.optim.AdamW(
             self.network.parameters(), lr=settings.lr, weight_decay=settings.weight_decay,
