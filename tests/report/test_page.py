@@ -192,7 +192,7 @@ def test_many_lines_make_a_small_file_and_more_are_left_out_in_words(result, tmp
     )
     write_report(tmp_path / "report.html", many, crowd, crowd)
     assert (tmp_path / "report.html").stat().st_size < 1e6
-    monkeypatch.setattr("plueckernet.report.scene.MOST_DRAWN", 500)
+    monkeypatch.setattr("plueckernet.report.frame.MOST_DRAWN", 500)
     monkeypatch.setattr("plueckernet.report.page.MOST_DRAWN", 500)
     page = report_html(many, crowd, crowd)
     assert "the longest 500 of 2,000 lines of the source and the longest 500" in Tags(page).text

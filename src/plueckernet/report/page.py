@@ -16,8 +16,9 @@ import torch
 
 from plueckernet.geometry import LineSet
 from plueckernet.io import atomic_write
+from plueckernet.report.frame import MOST_DRAWN
 from plueckernet.report.histogram import histogram_svg
-from plueckernet.report.scene import MOST_DRAWN, Look, colour_range, ellipsoid_axes, looks, scene
+from plueckernet.report.scene import Look, colour_range, ellipsoid_axes, looks, scene
 from plueckernet.report.words import belief, digits, matrix_rows, rotation_words, translation_digits
 from plueckernet.result import RegistrationResult
 from plueckernet.version import __version__

@@ -1,0 +1,53 @@
+"""What is drawn can be taken back to where it came from."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from tests.cli.helpers import house
+
+from plueckernet.geometry import Pose
+from plueckernet.report.frame import Frame, Motion, fitted_ball, joined
+from plueckernet.report.picture import as_segments
+
+POSE = Pose.random(generator=torch.Generator().manual_seed(3), translation=1e5)
+
+
+def frame() -> Frame:
+    return Frame.of(as_segments(house()), as_segments(POSE @ house()))
+
+
+def test_a_motion_is_a_pose_and_back() -> None:
+    motion = frame().motion(POSE)
+    again = frame().pose(Motion.from_quaternion(motion.quaternion, motion.translation))
+    torch.testing.assert_close(again.matrix(), POSE.matrix(), rtol=0, atol=1e-8)
+
+
+def test_registered_lines_are_drawn_on_each_other_and_small() -> None:
+    drawn = frame().motion(POSE).moved(frame().source(as_segments(house())))
+    target = frame().target(as_segments(POSE @ house()))
+    np.testing.assert_allclose(drawn, target, atol=1e-8)
+    assert abs(target).max() < 20
+
+
+def test_up_is_up_and_walls_run_along_the_axes() -> None:
+    target = frame().target(as_segments(POSE @ house()))
+    arrow = target[:, 1] - target[:, 0]
+    along = abs(arrow / np.linalg.norm(arrow, axis=-1, keepdims=True)).max(-1)
+    assert np.median(along) > 0.99
+    assert np.ptp(target[..., 2]) < 0.6 * np.ptp(target[..., 0])
+
+
+def test_a_map_far_away_is_drawn_near() -> None:
+    before = frame().before().moved(frame().source(as_segments(house())))
+    centre, radius = fitted_ball(before)
+    assert np.linalg.norm(centre) < 5 * radius
+    assert frame().nearer.any()
+    assert not Frame.of(as_segments(house()), as_segments(house())).nearer.any()
+
+
+def test_joins_are_where_two_lines_are_nearest() -> None:
+    still = Motion(np.eye(3), np.zeros(3))
+    one = np.array([[[0.0, 0, 0], [4, 0, 0]]])
+    other = np.array([[[3.0, 1, 0], [9, 1, 0]]])
+    np.testing.assert_allclose(joined(one, other, still), [[[3, 0, 0], [3, 1, 0]]])
