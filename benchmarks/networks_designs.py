@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import multiprocessing
 import os
 import platform
@@ -21,17 +20,23 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.networks_gpu import Batch, autocast, loss_of, padded_lines, training_step
+from benchmarks.networks_gpu import padded_lines
 from plueckernet.data import AnyProtocol, LinePair, ScanProtocol, make_scene, sample_pair
-from plueckernet.geometry import LineSet
-from plueckernet.models import InvariantConfig, Matcher, build_matcher, top_matches
+from plueckernet.data.batches import PairBatch
+from plueckernet.data.stream import StreamSettings, start_worker
+from plueckernet.geometry import LineSet, Pose
+from plueckernet.models import InvariantConfig, Matcher
 from plueckernet.models.weights import ModelCard, save_pretrained
+from plueckernet.training.config import ModelSettings, TrainingConfig, TrainSettings
+from plueckernet.training.distributed import Processes
+from plueckernet.training.objective import autocast, loss_of, match_quality, match_sums
+from plueckernet.training.trainer import Trainer
 
 # The first things first: time may run out.
 DESIGNS: dict[str, tuple[InvariantConfig, int]] = {
@@ -64,6 +69,7 @@ class Rows(NamedTuple):
     counts: Any  # (p, 2)
     matches: Any  # (p, MOST, 2), padded by -1
     scan: Any  # (p,), whether two surveys made them
+    target_T_source: Any  # (p, 4, 4)
 
 
 def sampled(seed: int, lines: int) -> Iterator[tuple[LinePair, bool]]:
@@ -97,7 +103,7 @@ def rows_of(seeds: range, lines: int) -> Rows:
             row[: len(side)] = side
         padded = np.full((MOST, 2), -1, dtype=np.int16)
         padded[: len(matches)] = matches.numpy()
-        rows.append((endpoints, [len(side) for side in sides], padded, scan))
+        rows.append((endpoints, [len(side) for side in sides], padded, scan, pair.target_T_source.matrix().numpy()))
     return Rows(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
@@ -116,7 +122,7 @@ class Pool:
     def __len__(self) -> int:
         return len(self.rows.counts)
 
-    def batch(self, index: Tensor, *, infinite: bool) -> Batch:
+    def batch(self, index: Tensor, *, infinite: bool) -> PairBatch:
         """Some pairs, with or without their endpoints."""
         endpoints, counts, matches = self.rows.endpoints[index], self.rows.counts[index], self.rows.matches[index]
         lines = endpoints.shape[2]
@@ -126,7 +132,7 @@ class Pool:
         same = torch.zeros(len(index), lines + 1, lines + 1, dtype=torch.bool, device=counts.device)
         first, second = matches.long().unbind(-1)  # -1 is the last row, which is cut off
         same[torch.arange(len(index), device=counts.device)[:, None], first, second] = True
-        return Batch(source, target, same[:, :-1, :-1])
+        return PairBatch(source, target, same[:, :-1, :-1], Pose.from_matrix(self.rows.target_T_source[index]))
 
     def groups(self) -> Iterator[tuple[str, Tensor, bool]]:
         """Kinds of pairs: name, rows, and whether to show them without endpoints."""
@@ -141,9 +147,7 @@ def make_pools(a: argparse.Namespace) -> tuple[Pool, Pool]:
     tests = len(seeds)
     seeds += [range(i, i + chunk) for i in range(0, a.scenes, chunk)]
     chunks = []
-    with ProcessPoolExecutor(
-        a.workers, multiprocessing.get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
-    ) as executor:
+    with ProcessPoolExecutor(a.workers, multiprocessing.get_context("spawn"), initializer=start_worker) as executor:
         for rows in executor.map(rows_of, seeds, [a.lines] * len(seeds)):
             chunks.append(rows)
             if len(chunks) > tests and time.perf_counter() - start > a.pool_seconds:
@@ -155,24 +159,38 @@ def make_pools(a: argparse.Namespace) -> tuple[Pool, Pool]:
 # One design
 
 
-def train(config: InvariantConfig, seed: int, pool: Pool, a: argparse.Namespace) -> tuple[Matcher, list[list[float]]]:
-    """Train on the same batches whatever the design; one in three shows infinite lines. Returns the losses too."""
-    torch.manual_seed(seed)
-    net = build_matcher(config).to(a.device)
-    optimizer = torch.optim.AdamW(net.parameters(), lr=RATE, fused=a.device == "cuda")
-    generator = torch.Generator().manual_seed(0)
-    (_, parts, _), *_ = pool.groups()
-    every = torch.arange(len(pool), device=a.device)
-    curve = []
-    for step in range(a.steps):
-        optimizer.param_groups[0]["lr"] = RATE * min(1, (step + 1) / 50) * (1 + math.cos(math.pi * step / a.steps)) / 2
+class Batches:
+    """The same pairs at the same step whatever the design; one step in three shows infinite lines."""
+
+    def __init__(self, pool: Pool, size: int) -> None:
+        self.pool, self.size = pool, size
+        (_, self.parts, _), *_ = pool.groups()
+        self.every = torch.arange(len(pool), device=self.parts.device)
+
+    def batch(self, step: int) -> PairBatch:
+        """Some pairs of the pool."""
         infinite = step % 3 == 2
-        candidates = parts if infinite else every
-        index = candidates[torch.randint(len(candidates), (a.batch,), generator=generator).to(a.device)]
-        loss = training_step(net, net, pool.batch(index, infinite=infinite), optimizer, a.device == "cuda")
-        if step % 50 == 0 or step == a.steps - 1:
-            curve.append([step, round(float(loss), 4)])
-    return net.eval(), curve
+        candidates = self.parts if infinite else self.every
+        chosen = torch.randint(len(candidates), (self.size,), generator=torch.Generator().manual_seed(step))
+        return self.pool.batch(candidates[chosen.to(candidates.device)], infinite=infinite)
+
+    def close(self) -> None:
+        """The pool stays for the next design."""
+
+
+def train(model: InvariantConfig, seed: int, pool: Pool, a: argparse.Namespace) -> tuple[Matcher, list[list[float]]]:
+    """One design, trained, and its losses."""
+    precision: Literal["bf16", "float32"] = "bf16" if a.device == "cuda" else "float32"
+    settings = TrainSettings(steps=a.steps, batch=a.batch, lr=RATE, warmup=50, precision=precision, ema=0.0, seed=seed)
+    config = TrainingConfig("design", ModelSettings("invariant", model), StreamSettings(), settings)
+    trainer, source, curve = Trainer(config, Processes(torch.device(a.device))), Batches(pool, a.batch), []
+    batch: PairBatch | None = source.batch(0)
+    while batch is not None:
+        result = trainer.advance(batch, source)
+        batch = result.following
+        if trainer.step % 50 == 1 or trainer.step == a.steps:
+            curve.append([trainer.step - 1, round(result.loss, 4)])
+    return trainer.network.eval(), curve
 
 
 @torch.no_grad()
@@ -184,33 +202,18 @@ def evaluate(net: Matcher, pool: Pool, a: argparse.Namespace) -> dict[str, dict[
     totals["all"] = sum(totals.values())  # type: ignore[assignment]
     result = {}
     for name, total in totals.items():
-        right, found, matched, average, enough, loss, pairs = total.tolist()
-        result[name] = {
-            "precision": right / max(1, found),
-            "recall": right / max(1, matched),
-            "average_precision": average / pairs,
-            "eight_right": enough / pairs,
-            "loss": loss / pairs,
-            "pairs": pairs,
-        }
+        loss, pairs = total[5:].tolist()
+        result[name] = {**match_quality(total[:5], round(pairs)), "loss": loss / pairs, "pairs": pairs}
     return result
 
 
-def judged(net: Matcher, batch: Batch) -> Tensor:
+def judged(net: Matcher, batch: PairBatch) -> Tensor:
     """Sums over pairs of what :func:`evaluate` averages."""
     pairs, device = len(batch.correspondence), batch.correspondence.device
     with autocast(device.type, device.type == "cuda"):
         output = net(batch.source, batch.target)
-    best = top_matches(output.log_probability, 200, mutual=True)
-    found = best.log_probability > -torch.inf  # (b, k)
-    right = batch.correspondence[torch.arange(pairs, device=device)[:, None], best.source, best.target] & found
-    matched = batch.correspondence.any(-1).sum(-1)  # (b,), source lines that have a match
-    rank = torch.arange(1, right.shape[1] + 1, device=device)
-    precision = (right.cumsum(-1) / rank * right).sum(-1) / matched  # (b,), averaged over what there is to find
-    enough = (right.sum(-1) >= FEWEST).sum()
-    loss = loss_of(net, output, batch) * pairs
-    sums = (right.sum(), found.sum(), matched.sum(), precision.sum(), enough, loss)
-    return torch.stack([*sums, torch.tensor(pairs, device=device)])
+    sums = match_sums(output.log_probability, batch.correspondence)
+    return torch.cat([sums, torch.stack([loss_of(net, output, batch) * pairs, torch.tensor(pairs, device=device)])])
 
 
 # All of them

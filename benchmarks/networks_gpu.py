@@ -14,26 +14,29 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from plueckernet.data import make_scene
-from plueckernet.geometry import LineSet
+from plueckernet.data.batches import PairBatch
+from plueckernet.data.stream import StreamSettings
+from plueckernet.geometry import LineSet, Pose
 from plueckernet.models import (
     InvariantConfig,
     Matcher,
     MatchOutput,
     PlueckerConfig,
     build_matcher,
-    matchability_loss,
-    matching_loss,
     top_matches,
 )
+from plueckernet.training.config import ModelSettings, TrainingConfig, TrainSettings
+from plueckernet.training.distributed import Processes
+from plueckernet.training.objective import autocast, loss_of
+from plueckernet.training.trainer import Trainer
 
 CONFIGS = {
     "invariant": InvariantConfig(),
@@ -41,15 +44,6 @@ CONFIGS = {
     "pluecker": PlueckerConfig(),
 }
 NOISE = 0.03  # m, of every endpoint coordinate
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Pairs of maps and which of their lines belong together."""
-
-    source: LineSet
-    target: LineSet
-    correspondence: Tensor  # (b, m, n)
 
 
 class Pairs:
@@ -68,7 +62,7 @@ class Pairs:
         self.segments = torch.stack(segments).to(device)  # (scenes, longest, 2, 3)
         self.counts = torch.tensor(counts, device=device)
 
-    def draw(self, batch: int, lines: int, keep: tuple[float, float] = (0.3, 1.0)) -> Batch:
+    def draw(self, batch: int, lines: int, keep: tuple[float, float] = (0.3, 1.0)) -> PairBatch:
         """Two random parts of each of `batch` scenes, with noise."""
         device = self.counts.device
         scene = torch.randint(len(self.counts), (batch,), device=device)
@@ -76,7 +70,7 @@ class Pairs:
         kept = (self.counts[scene] * share).long().clamp(4, lines)
         (source, i), (target, j) = (self._part(scene, kept, lines) for _ in range(2))
         same = (i[:, :, None] == j[:, None, :]) & source.mask[:, :, None] & target.mask[:, None]  # type: ignore[index]
-        return Batch(source, target, same)
+        return PairBatch(source, target, same, Pose.identity(batch, device=str(device)))
 
     def _part(self, scene: Tensor, kept: Tensor, lines: int) -> tuple[LineSet, Tensor]:
         slots = torch.arange(self.segments.shape[1], device=scene.device)
@@ -95,16 +89,8 @@ def padded_lines(endpoints: Tensor, mask: Tensor) -> LineSet:
     return LineSet(direction, torch.linalg.cross(start, direction), endpoints, mask=mask)
 
 
-def loss_of(net: Matcher, output: MatchOutput, batch: Batch) -> Tensor:
-    """What training minimises."""
-    loss = matching_loss(output.log_probability, batch.correspondence)
-    if net.head.assignment == "transport":
-        return loss
-    return loss + matchability_loss(output, batch.correspondence)
-
-
 def training_step(
-    net: Matcher, forward: Callable[..., MatchOutput], batch: Batch, optimizer: torch.optim.Optimizer, bf16: bool
+    net: Matcher, forward: Callable[..., MatchOutput], batch: PairBatch, optimizer: torch.optim.Optimizer, bf16: bool
 ) -> Tensor:
     """Forward, loss, backward, optimizer."""
     with autocast(batch.correspondence.device.type, bf16):
@@ -115,11 +101,6 @@ def training_step(
     torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
     optimizer.step()
     return loss.detach()
-
-
-def autocast(device: str, bf16: bool) -> AbstractContextManager[Any]:
-    """bf16 where it is asked for."""
-    return torch.autocast(device, torch.bfloat16) if bf16 else nullcontext()
 
 
 @contextmanager
@@ -179,22 +160,38 @@ class Run:
         (folder / "networks_gpu.json").write_text(json.dumps(document, indent=1))
 
 
+class Endless:
+    """New pairs at every step, for the trainer."""
+
+    def __init__(self, pairs: Pairs, size: int, lines: int) -> None:
+        self.pairs, self.size, self.lines = pairs, size, lines
+
+    def batch(self, step: int) -> PairBatch:  # noqa: ARG002
+        """The trainer has seeded the device by the number of the step."""
+        return self.pairs.draw(self.size, self.lines)
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
 def train(run: Run, pairs: Pairs) -> Matcher:
     """The invariant matcher after a short training in bf16."""
     a = run.arguments
-    net = build_matcher(CONFIGS["invariant"]).to(run.device)
-    optimizer = torch.optim.AdamW(net.parameters(), lr=5e-4, fused=run.device == "cuda")
-    start, curve, step = time.perf_counter(), [], 0
-    while step < a.train_steps and time.perf_counter() - start < a.train_seconds:
-        warm = min(1.0, (step + 1) / 50)
-        optimizer.param_groups[0]["lr"] = 5e-4 * warm
-        loss = training_step(net, net, pairs.draw(a.batch, a.lines), optimizer, run.device == "cuda")
-        if step % 20 == 0:
-            curve.append([step, round(time.perf_counter() - start, 2), round(float(loss), 4)])
-        step += 1
-    run.extra["training"] = {"steps": step, "seconds": time.perf_counter() - start, "curve": curve}
-    print("training:", step, "steps, loss", curve[0][2], "->", curve[-1][2], flush=True)
-    return net.eval()
+    precision: Literal["bf16", "float32"] = "bf16" if run.device == "cuda" else "float32"
+    settings = TrainSettings(
+        steps=a.train_steps, batch=a.batch, warmup=50, schedule="constant", precision=precision, ema=0.0
+    )
+    config = TrainingConfig("invariant", ModelSettings("invariant", CONFIGS["invariant"]), StreamSettings(), settings)
+    trainer, source = Trainer(config, Processes(torch.device(run.device))), Endless(pairs, a.batch, a.lines)
+    start, curve, batch = time.perf_counter(), [], source.batch(0)
+    while batch is not None and time.perf_counter() - start < a.train_seconds:
+        result = trainer.advance(batch, source)
+        batch = result.following
+        if trainer.step % 20 == 1:
+            curve.append([trainer.step - 1, round(time.perf_counter() - start, 2), round(result.loss, 4)])
+    run.extra["training"] = {"steps": trainer.step, "seconds": time.perf_counter() - start, "curve": curve}
+    print("training:", trainer.step, "steps, loss", curve[0][2], "->", curve[-1][2], flush=True)
+    return trainer.network.eval()
 
 
 @torch.no_grad()
