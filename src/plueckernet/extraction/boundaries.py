@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Float64, Int64, Shaped
-from scipy.spatial import Delaunay, QhullError
+from jaxtyping import Bool, Float64, Int64
+from scipy.spatial import Delaunay, QhullError, cKDTree
 
 from plueckernet.extraction.neighbourhoods import Nodes
 from plueckernet.extraction.planes import Planes
 
 _GAP = 3.0  # spacings: a longer side of a triangle spans a gap
+_AROUND = 40  # nodes among which a surface is sought that goes on
 _SHORTEST_CHAIN = 8  # sides of an outline; shorter ones are holes of chance
 
 
@@ -136,14 +137,17 @@ def by_plane(label: Int64[np.ndarray, " m"], amount: int) -> list[Int64[np.ndarr
     return [order[start:end] for start, end in pairwise(cuts)]
 
 
-def seams(nodes: Nodes, planes: Planes, node: Int64[np.ndarray, " b"], flatness: float) -> Shaped[np.ndarray, " b"]:
-    """Outline nodes at which the surface goes on: a neighbour belongs to another plane that is nearly the same."""
-    own = planes.label[node]
-    found = np.zeros(len(node), bool)
-    for column in range(1, nodes.neighbours.shape[1]):
-        other_node = nodes.neighbours[node, column]
-        other = planes.label[other_node]
-        like = np.abs(np.einsum("ij,ij->i", planes.normal[own], planes.normal[other])) > 0.94  # 20 degrees
-        height = np.abs(np.einsum("ij,ij->i", nodes.position[other_node], planes.normal[own]) - planes.offset[own])
-        found |= (other >= 0) & (other != own) & like & (height < 2 * np.maximum(flatness, 0.5 * nodes.spacing[node]))
-    return found
+def going_on(nodes: Nodes, planes: Planes, one: Outline, tree: cKDTree, flatness: float) -> Bool[np.ndarray, " b"]:
+    """Outline nodes at which no edge is: just outside, the surface goes on with nodes of another plane or of none."""
+    if len(one) == 0:
+        return np.empty(0, bool)
+    own = planes.label[one.node[0]]
+    position, spacing = nodes.position[one.node], nodes.spacing[one.node]
+    _, near = tree.query(position, min(_AROUND, len(nodes)))
+    step = nodes.position[near] - position[:, None]
+    height = np.abs(nodes.position[near] @ planes.normal[own] - planes.offset[own])
+    out = np.einsum("bkc,bc->bk", step, np.cross(one.tangent, planes.normal[own])) / spacing[:, None]
+    aside = np.abs(np.einsum("bkc,bc->bk", step, one.tangent)) / spacing[:, None]
+    limit = 2 * np.maximum(flatness, 0.5 * spacing)[:, None]
+    beyond = (out > 0.5) & (out < _GAP + 1) & (aside < 1.5) & (height < limit) & (planes.label[near] != own)
+    return np.asarray(beyond.any(axis=1))

@@ -13,14 +13,17 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int32, Int64, Shaped
 from scipy.spatial import cKDTree
 
-NEIGHBOURS = 30  # a disc of three spacings: the normal of a plane with noise of 0.4 spacings is good to 2 degrees
+FEW_NEIGHBOURS, MANY_NEIGHBOURS = 16, 30  # discs of two and of three spacings
+_NOISY = 0.1  # noise over cell from which normals need many neighbours
+_CLOSE = 10  # neighbours that have to spread in two directions
 LINKS = 12  # neighbours over which planes grow
 _CHUNK = 100_000  # nodes whose neighbourhoods are held at a time
 _LEVELS = 6  # cells grow to 32 times the finest
 _LEAST_SPREAD = 0.1  # second over first eigenvalue below which a neighbourhood is a line
 _SAMPLE = 1000  # points at which spacing and noise are measured
-_NOISE_NEIGHBOURS = (60, 240, 960)  # the fewest are taken among which planes look flat
+_NOISE_NEIGHBOURS = (60, 240, 960, 3840)  # the fewest are taken among which planes look flat
 _FLAT = 0.05  # smallest over second eigenvalue
+_ENOUGH = 0.1  # share of the samples that have to be flat
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,23 +50,25 @@ class Nodes:
         return len(self.position)
 
 
-def spacing_and_noise(points: Float64[np.ndarray, "n 3"], rng: np.random.Generator) -> tuple[float, float]:
+def spacing_and_noise(
+    points: Float64[np.ndarray, "n 3"], tree: cKDTree, rng: np.random.Generator
+) -> tuple[float, float]:
     """Typical distance between neighbouring points of a surface, and their scatter across it, at sampled points.
 
-    The distance is the median; the scatter the lower quartile, so that clutter and edges do not count as noise.
+    The scatter is the median over flat neighbourhoods of the smallest size at which there are such, so that clutter and
+    edges do not count as noise.
     """
-    tree = cKDTree(points)
     sample = points[rng.permutation(len(points))[:_SAMPLE]]
     distance, _ = _nearest(tree, sample, min(7, len(points)))
-    noise = 0.0
     for size in _NOISE_NEIGHBOURS:
-        if size > len(points):
+        if 50 * size > len(points) > 50 * _NOISE_NEIGHBOURS[0] or size > len(points):
             break
         values, _ = _principal(points[_nearest(tree, sample, size)[1]])
-        noise = float(np.quantile(np.sqrt(np.maximum(values[:, 0], 0.0)), 0.25))
-        if np.quantile(values[:, 0] / np.maximum(values[:, 1], 1e-30), 0.25) < _FLAT:
-            break
-    return float(np.median(distance[:, 1:])), noise
+        flat = (values[:, 0] < _FLAT * values[:, 1]) & (values[:, 1] > _LEAST_SPREAD * values[:, 2])
+        if flat.mean() > _ENOUGH:
+            noise = np.sqrt(np.maximum(values[flat, 0], 0.0))
+            return float(np.median(distance[:, 1:])), float(np.median(noise))
+    return float(np.median(distance[:, 1:])), 0.0
 
 
 def thin(
@@ -84,8 +89,9 @@ def thin(
     return centroid, total, cell_of
 
 
-def make_nodes(points: Float64[np.ndarray, "n 3"], cell: float, workers: int = 1) -> Nodes:
+def make_nodes(points: Float64[np.ndarray, "n 3"], cell: float, noise: float, workers: int = 1) -> Nodes:
     """Thin a cloud to ``cell`` and find normals, with larger cells where points only line up."""
+    amount = MANY_NEIGHBOURS if noise > _NOISY * cell else FEW_NEIGHBOURS
     ones = np.ones(len(points), np.int64)
     position, count, _ = thin(points, ones, cell)
     parts: list[tuple[Shaped[np.ndarray, "..."], ...]] = []
@@ -95,9 +101,9 @@ def make_nodes(points: Float64[np.ndarray, "n 3"], cell: float, workers: int = 1
         if level:
             position, count, _ = thin(position, count, size)
             open_position, open_count, _ = thin(open_position, open_count, size)
-        if len(position) < NEIGHBOURS:
+        if len(position) < amount:
             break
-        normal, roughness, spread = _normals(position, open_position, workers)
+        normal, roughness, spread = _normals(position, open_position, amount, workers)
         done = spread >= _LEAST_SPREAD
         parts.append((open_position[done], open_count[done], normal[done], roughness[done], np.full(done.sum(), size)))
         open_position, open_count = open_position[~done], open_count[~done]
@@ -123,19 +129,23 @@ def _joined(parts: list[tuple[Shaped[np.ndarray, "..."], ...]], workers: int) ->
 
 
 def _normals(
-    position: Float64[np.ndarray, "m 3"], query: Float64[np.ndarray, "q 3"], workers: int
+    position: Float64[np.ndarray, "m 3"], query: Float64[np.ndarray, "q 3"], amount: int, workers: int
 ) -> tuple[Float32[np.ndarray, "q 3"], Float32[np.ndarray, " q"], Float32[np.ndarray, " q"]]:
-    """Normal, smallest over second and second over largest eigenvalue of the nodes nearest to each query."""
+    """Normal and roughness of the nodes nearest to each query, and the spread of the closest of them.
+
+    Roughness is the smallest over the second eigenvalue of the neighbourhood, spread the second over the largest.
+    """
     tree = cKDTree(position)
     normal = np.empty((len(query), 3), np.float32)
     roughness, spread = np.empty(len(query), np.float32), np.empty(len(query), np.float32)
     for start in range(0, len(query), _CHUNK):
         part = slice(start, start + _CHUNK)
-        _, index = _nearest(tree, query[part], NEIGHBOURS, workers)
+        _, index = _nearest(tree, query[part], amount, workers)
         values, vectors = _principal(position[index])
         normal[part] = vectors[:, :, 0]
         roughness[part] = np.maximum(values[:, 0], 0) / np.maximum(values[:, 1], 1e-30)
-        spread[part] = np.maximum(values[:, 1], 0) / np.maximum(values[:, 2], 1e-30)
+        close, _ = _principal(position[index[:, :_CLOSE]])
+        spread[part] = np.maximum(close[:, 1], 0) / np.maximum(close[:, 2], 1e-30)
     return normal, roughness, spread
 
 
