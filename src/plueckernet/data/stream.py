@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from torch import Tensor
 
 from plueckernet.data.batches import PairBatch, SceneBatch, mixed_batch, paper_batch
 from plueckernet.data.scenes import make_scene
@@ -110,11 +111,16 @@ class PairStream:
             endpoints, counts = self._asked.popleft().result()
             start = self._next % self._held * self._chunk
             rows = slice(start, start + self._chunk)
-            self._endpoints[rows] = torch.from_numpy(endpoints).to(self._device, non_blocking=True)
-            self._counts[rows] = torch.from_numpy(counts).to(self._device, non_blocking=True)
+            self._endpoints[rows], self._counts[rows] = self._sent(endpoints), self._sent(counts)
             self._next += 1
         if self._executor is not None and self.settings.fresh:
             self._ask()
+
+    def _sent(self, array: np.ndarray) -> Tensor:
+        """An array on the device; from pinned memory, or a GPU would have to finish its work first."""
+        tensor = torch.from_numpy(array)
+        pinned = tensor.pin_memory() if self._endpoints.is_cuda else tensor
+        return pinned.to(self._device, non_blocking=True)
 
     def _ask(self) -> None:
         """Have the coming chunks made."""
