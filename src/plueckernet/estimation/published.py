@@ -44,6 +44,7 @@ def published_pose(
     source: LineSet, target: LineSet, settings: PublishedSettings = PublishedSettings(), seed: int = 0
 ) -> PublishedPose:
     """``target_T_source`` from lines matched row by row; raises :class:`DegenerateError` if no two fix a pose."""
+    source, target = source.replaced(ids=None), target.replaced(ids=None)  # one row of names does not fit many poses
     pairs = _draw(len(source), settings.iterations, seed).to(source.direction.device)
     one = LineSet(source.direction[pairs], source.moment[pairs])
     two = LineSet(target.direction[pairs], target.moment[pairs])

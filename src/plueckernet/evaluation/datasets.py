@@ -1,22 +1,27 @@
-"""Scenes to evaluate on: the stand-ins that come with the package, or a prepared dataset on disk."""
+"""What to evaluate on: the stand-ins that come with the package, or a folder that `plueckernet prepare` wrote."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from plueckernet.data.prepared import PairEntry, SceneEntry, read_index
+from plueckernet.data.protocols import LinePair
 from plueckernet.data.scenes import make_scene
 from plueckernet.errors import FormatError, InputError
+from plueckernet.evaluation.protocols import Protocol, Recorded, draw_pair
 from plueckernet.geometry.lines import LineSet
+from plueckernet.geometry.pose import Pose
 from plueckernet.io import read_lines
-from plueckernet.io.registry import format_of_suffix
 
 FIRST_SEED = 2_000_000  # of scenes that neither scenes nor weights nor confidence were tuned on
-PAPER_DATASETS = {"indoor": "Structured3D", "outdoor": "Semantic3D"}
+PAPER_DATASETS = {"indoor": "Structured3D", "outdoor": "Semantic3D", "block": "Apollo"}
 
 
 @dataclass(frozen=True)
@@ -24,29 +29,29 @@ class StandIn:
     """Synthetic scenes of one kind, held out from training by their seeds."""
 
     name: str  # kind of :data:`plueckernet.data.scenes.SCENES`
+    recorded = False  # pairs are drawn from scenes
 
     @property
     def label(self) -> str:
         """For tables and figures."""
-        dataset = PAPER_DATASETS.get(self.name)
-        return self.name if dataset is None else f"{self.name} (stand-in for {dataset})"
+        return f"{self.name} (stand-in for {PAPER_DATASETS[self.name]})"
 
     def config(self) -> dict[str, Any]:
         """What predictions depend on."""
         return {"scenes": self.name, "first_seed": FIRST_SEED}
 
-    def size(self) -> int | None:
+    def size(self, _protocol: Protocol) -> int | None:
         """As many as one likes."""
         return None
 
-    def scene(self, index: int) -> LineSet:
-        """One scene as segments in metres."""
-        return make_scene(self.name, FIRST_SEED + index)
+    def pair(self, protocol: Protocol, index: int) -> LinePair:
+        """One pair of one scene."""
+        return draw_pair(make_scene(self.name, FIRST_SEED + index), protocol, index)
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """The test scenes of a folder of line maps; ``split.json`` in it says which are for testing."""
+    """The test part of a prepared dataset: scenes to draw pairs from and, in some, pairs with a known pose."""
 
     name: str
     folder: Path
@@ -56,51 +61,57 @@ class Prepared:
         """For tables and figures."""
         return f"{self.folder.name} ({self.name})"
 
+    @property
+    def recorded(self) -> bool:
+        """Whether it has pairs of its own."""
+        return bool(_test_pairs(self.folder))
+
     def config(self) -> dict[str, Any]:
         """What predictions depend on."""
-        names = "\n".join(path.name for path in _test_files(self.folder))
-        return {"prepared": self.folder.name, "files": hashlib.sha256(names.encode()).hexdigest()[:16]}
+        content = [asdict(scene) for scene in _test_scenes(self.folder)]
+        content += [asdict(pair) for pair in _test_pairs(self.folder)]
+        digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+        return {"prepared": read_index(self.folder).dataset, "index": digest}
 
-    def size(self) -> int | None:
-        """Number of test scenes."""
-        return len(_test_files(self.folder))
+    def size(self, protocol: Protocol) -> int | None:
+        """Number of test pairs or scenes."""
+        return len(_test_pairs(self.folder) if isinstance(protocol, Recorded) else _test_scenes(self.folder))
 
-    def scene(self, index: int) -> LineSet:
-        """One scene; lines need not be segments."""
-        return read_lines(_test_files(self.folder)[index])
+    def pair(self, protocol: Protocol, index: int) -> LinePair:
+        """One pair, recorded or drawn from one scene."""
+        if not isinstance(protocol, Recorded):
+            return draw_pair(read_lines(self.folder / _test_scenes(self.folder)[index].file), protocol, index)
+        entry = _test_pairs(self.folder)[index]
+        source, target = (self._side(name) for name in (entry.source, entry.target))
+        pose = Pose.from_matrix(torch.tensor(entry.target_T_source, dtype=torch.float64))
+        return LinePair(source, target, pose, torch.tensor(entry.matches or [], dtype=torch.int64).reshape(-1, 2))
+
+    def _side(self, name: str) -> LineSet:
+        scene = next((one for one in read_index(self.folder).scenes if one.name == name), None)
+        if scene is None:
+            raise FormatError(self.folder, f"the index has no scene {name!r}")
+        return read_lines(self.folder / scene.file)
 
 
 Dataset = StandIn | Prepared
 
 
 def open_datasets(prepared: dict[str, Path]) -> dict[str, Dataset]:
-    """The two datasets of the paper and the stand-in for its drives, some of them replaced by prepared ones."""
-    names = (*PAPER_DATASETS, "block")
-    unknown = sorted(set(prepared) - set(names))
+    """The datasets of the paper: stand-ins, some of them replaced by prepared ones."""
+    unknown = sorted(set(prepared) - set(PAPER_DATASETS))
     if unknown:
-        raise InputError(f"unknown dataset {unknown[0]!r}; there are {', '.join(names)}")
-    return {name: Prepared(name, prepared[name]) if name in prepared else StandIn(name) for name in names}
+        raise InputError(f"unknown dataset {unknown[0]!r}; there are {', '.join(PAPER_DATASETS)}")
+    return {name: Prepared(name, prepared[name]) if name in prepared else StandIn(name) for name in PAPER_DATASETS}
 
 
 @cache
-def _test_files(folder: Path) -> tuple[Path, ...]:
-    """All line maps of the test split, in the order of their names."""
-    if not folder.is_dir():
-        raise FormatError(folder, "expected the folder of a prepared dataset")
-    split = _split(folder)
-    files = sorted(path for path in folder.iterdir() if path.is_file() and format_of_suffix(path) is not None)
-    tested = tuple(path for path in files if split.get(path.stem) == "test")
-    if not tested:
-        raise FormatError(folder, "no line map in it belongs to the test split")
-    return tested
+def _test_scenes(folder: Path) -> tuple[SceneEntry, ...]:
+    scenes = tuple(read_index(folder).of_split("test"))
+    if not scenes:
+        raise FormatError(folder, "no scene in it is for testing")
+    return scenes
 
 
-def _split(folder: Path) -> dict[str, str]:
-    path = folder / "split.json"
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FormatError(path, f"no readable split: {error}") from error
-    if not isinstance(content, dict):
-        raise FormatError(path, "expected an object of names and 'train' or 'test'")
-    return {str(name): str(part) for name, part in content.items()}
+@cache
+def _test_pairs(folder: Path) -> tuple[PairEntry, ...]:
+    return tuple(pair for pair in read_index(folder).pairs if pair.split == "test")

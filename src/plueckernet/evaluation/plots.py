@@ -22,6 +22,8 @@ _STYLE: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.titlelocation": "left",
     "grid.color": "#dddddd",
     "grid.linewidth": 0.6,
     "legend.frameon": False,
@@ -29,7 +31,8 @@ _STYLE: Any = {
     "lines.markersize": 4.5,
     "svg.hashsalt": "plueckernet",  # the same figure gives the same file
 }
-_RESOLUTION = 150  # dots an inch of PNG
+_RESOLUTION = 130  # dots an inch of PNG
+_WIDTH = 100  # letters of a legend's row
 
 
 @dataclass(frozen=True)
@@ -72,12 +75,14 @@ def style() -> AbstractContextManager[None]:
     return matplotlib.rc_context(_STYLE)
 
 
-def panels(rows: int, columns: int, height: float = 2.4) -> tuple[Figure, list[list[Axes]]]:
-    """A figure as wide as a page, of equal panels."""
+def panels(
+    rows: int, columns: int, height: float = 2.4, *, share_labels: bool = False
+) -> tuple[Figure, list[list[Axes]]]:
+    """A figure as wide as a page, of equal panels; those of a row may share the labels on the left."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, height * rows + 0.35), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False)
+    axes = figure.subplots(rows, columns, squeeze=False, sharey="row" if share_labels else False)
     return figure, [list(row) for row in axes]
 
 
@@ -137,7 +142,8 @@ def finish(figure: Figure, axes: Sequence[Sequence[Axes]], *, legend: bool = Tru
         for one in row:
             handles, labels = one.get_legend_handles_labels()
             found.update({label: handle for handle, label in zip(handles, labels, strict=True) if label not in found})
-    figure.legend(found.values(), found.keys(), loc="outside upper center", ncols=min(4, max(1, len(found))))
+    columns = _WIDTH // (max(map(len, found), default=0) + 6)  # letters of the longest label, and its handle
+    figure.legend(found.values(), found.keys(), loc="outside upper center", ncols=max(1, min(4, columns)))
     return figure
 
 

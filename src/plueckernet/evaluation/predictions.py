@@ -21,7 +21,7 @@ from plueckernet.errors import DegenerateError, FormatError, InputError
 from plueckernet.evaluation.datasets import Dataset
 from plueckernet.evaluation.methods import Estimate, Estimator, Matchability, Method
 from plueckernet.evaluation.metrics import pose_error
-from plueckernet.evaluation.protocols import Protocol, describe, draw_pair, slug
+from plueckernet.evaluation.protocols import Protocol, describe, slug
 from plueckernet.geometry.pose import Pose
 from plueckernet.io.atomic import atomic_write
 from plueckernet.version import __version__
@@ -80,7 +80,7 @@ class Prediction:
 
 def predict(cell: Cell, estimator: Estimator, index: int) -> Prediction:
     """Draw a pair and ask the method; input that it cannot use is a skipped pair, not an error."""
-    pair = draw_pair(cell.dataset.scene(index), cell.protocol, index)
+    pair = cell.dataset.pair(cell.protocol, index)
     try:
         estimate = estimator(pair)
         status = "failed" if estimate.target_T_source is None else "found"

@@ -20,6 +20,7 @@ from plueckernet.data.protocols import (
     sample_pair,
     with_noise,
 )
+from plueckernet.errors import InputError
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose, rotation_exp
 
@@ -57,14 +58,19 @@ class Driving:
     noise: Noise = _VEHICLE
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """Pairs as a prepared dataset has them."""
+
+
 @dataclass(frozen=True, eq=False)
 class PutativePair(LinePair):
     """A pair with matches to estimate from."""
 
-    putative: Int[Tensor, "k 2"]
+    putative: Int[Tensor, "p 2"]
 
 
-Protocol = PaperProtocol | AnyProtocol | ScanProtocol | Placed | Putative | Driving
+Protocol = PaperProtocol | AnyProtocol | ScanProtocol | Placed | Putative | Driving | Recorded
 
 
 def draw_pair(scene: LineSet, protocol: Protocol, seed: int) -> LinePair:
@@ -75,6 +81,8 @@ def draw_pair(scene: LineSet, protocol: Protocol, seed: int) -> LinePair:
         return _putative(sample_pair(scene, protocol.base, seed), protocol, seed)
     if isinstance(protocol, Driving):
         return _driving(scene, protocol, torch.Generator().manual_seed(seed))
+    if isinstance(protocol, Recorded):
+        raise InputError("recorded pairs come from a prepared dataset and are not drawn from a scene")
     return sample_pair(scene, protocol, seed)
 
 

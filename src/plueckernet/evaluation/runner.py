@@ -75,7 +75,7 @@ class Runner:
         ]
 
     def _count(self, cell: Cell, pairs: int) -> int:
-        size = cell.dataset.size()
+        size = cell.dataset.size(cell.protocol)
         return min(one for one in (pairs, self.settings.limit, size) if one is not None)
 
     def _compute(self, missing: Sequence[tuple[Cell, tuple[int, ...]]]) -> None:
@@ -102,7 +102,7 @@ class Runner:
                 pool.shutdown(wait=False, cancel_futures=True)
 
 
-OTHER_DATA = ("ablations", "odometry")  # names of `RunSettings.data` that are no datasets of scenes
+OTHER_DATA = ("ablations",)  # names of `RunSettings.data` that are no datasets of scenes
 
 
 def _work(job: Job) -> list[Prediction]:

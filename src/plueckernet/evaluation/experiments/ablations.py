@@ -61,7 +61,7 @@ def tables(document: Document) -> list[Table]:
 
 def figures(document: Document) -> dict[str, Figure]:
     """Precision and recall of the matches."""
-    figure, axes = panels(1, 2, height=2.4)
+    figure, axes = panels(1, 2, height=2.4, share_labels=True)
     names = [row["design"] for row in document["designs"]]
     places = range(len(names))
     for one, quantity in zip(axes[0], ("precision", "recall"), strict=True):
@@ -69,7 +69,7 @@ def figures(document: Document) -> dict[str, Figure]:
             values = [100 * row["result"][name][quantity] for row in document["designs"]]
             one.barh([place + shift for place in places], values, height=0.38, color=colour, label=name)
         one.set_yticks(places, names)
-        one.invert_yaxis()
+        one.set_ylim(len(names) - 0.5, -0.5)
         one.set(xlabel=f"match {quantity} (%)")
     return {"matches": finish(figure, axes)}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from plueckernet.evaluation.plots import Figure
 from plueckernet.evaluation.predictions import Prediction
-from plueckernet.evaluation.protocols import Protocol, describe
+from plueckernet.evaluation.protocols import Protocol, Recorded, describe
 from plueckernet.evaluation.runner import Runner
 from plueckernet.evaluation.tables import Table
 
@@ -60,6 +60,11 @@ def method_name(role: str, dataset: str) -> str:
     return special.get(role, role)
 
 
+def native(runner: Runner, dataset: str, otherwise: Protocol) -> Protocol:
+    """The pairs that a dataset has recorded, or a protocol to draw some."""
+    return Recorded() if runner.datasets[dataset].recorded else otherwise
+
+
 def predictions_of(
     runner: Runner,
     protocols: Sequence[Protocol],
@@ -76,10 +81,9 @@ def predictions_of(
 
 def frame(runner: Runner, protocols: Sequence[Protocol], pairs: int, datasets: Sequence[str] = DATASETS) -> Document:
     """What every document says about where its numbers come from."""
-    limit = runner.settings.limit
+    sizes = [runner.datasets[name].size(protocol) for name in datasets for protocol in protocols]
     return {
-        "pairs": pairs if limit is None else min(pairs, limit),
+        "pairs": min(one for one in (pairs, runner.settings.limit, *sizes) if one is not None),
         "datasets": {name: runner.datasets[name].label for name in datasets},
-        "stand_in": all(runner.datasets[name].size() is None for name in datasets),
         "protocols": [describe(protocol) for protocol in protocols],
     }

@@ -63,7 +63,7 @@ def figures(document: Document) -> dict[str, Figure]:
             for column, (text, colour, marker) in enumerate(sorts):
                 y = [scene[column] for scene in scenes]
                 one.plot(x, y, color=colour, marker=marker, markersize=3, linestyle="", label=f"{ROLES[role]}: {text}")
-            one.set(xlabel="scene", ylabel="matchability", title=f"{ROLES[role]}, {label}", ylim=(0, None))
+            one.set(xlabel="scene", ylabel="matchability", title=label, ylim=(0, None))
     return {"scenes": finish(figure, axes)}
 
 

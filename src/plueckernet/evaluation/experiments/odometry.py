@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plueckernet.evaluation.experiments import recall
-from plueckernet.evaluation.experiments.base import ROLES, SWEPT, Document, Experiment, frame, predictions_of
+from plueckernet.evaluation.experiments.base import ROLES, SWEPT, Document, Experiment, frame, native, predictions_of
 from plueckernet.evaluation.paper import APOLLO
 from plueckernet.evaluation.plots import Figure
 from plueckernet.evaluation.protocols import Driving
@@ -16,10 +16,11 @@ _PROTOCOL = Driving()
 
 
 def run(runner: Runner) -> Document:
-    """Recall curves on the stand-in for the paper's drive."""
-    found = predictions_of(runner, [_PROTOCOL], _ROLES, 2 * SWEPT, [_DATASET])
+    """Recall curves on consecutive frames: recorded ones, or the stand-in for the paper's drive."""
+    protocol = native(runner, _DATASET, _PROTOCOL)
+    found = predictions_of(runner, [protocol], _ROLES, 2 * SWEPT, [_DATASET])
     single = {_DATASET: {role: cells[0] for role, cells in found[_DATASET].items()}}
-    return {**frame(runner, [_PROTOCOL], 2 * SWEPT, [_DATASET]), **recall.curves(single)}
+    return {**frame(runner, [protocol], 2 * SWEPT, [_DATASET]), **recall.curves(single)}
 
 
 def tables(document: Document) -> list[Table]:

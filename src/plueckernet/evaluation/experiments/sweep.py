@@ -76,6 +76,9 @@ class Sweep:
             one.set(xlabel=self.axis, ylabel="success (%)", ylim=(-2, 103), title=label)
             if self.logarithmic:
                 one.set_xscale("symlog", linthresh=min(value for value in document["values"] if value > 0))
+                one.set_xlim(0, 1.3 * max(document["values"]))
+                one.set_xticks(document["values"], self._names(document))
+                one.minorticks_off()
         return finish(figure, axes)
 
     def success(self, document: Document, dataset: str, role: str) -> dict[float, float]:

@@ -41,7 +41,7 @@ def tables(document: Document) -> list[Table]:
 
 def figures(document: Document) -> dict[str, Figure]:
     """Quartiles as ranges, the paper's beside ours."""
-    figure, axes = panels(2, 2, height=2.1)
+    figure, axes = panels(2, 2, height=2.1, share_labels=True)
     for row, (name, label) in zip(axes, document["datasets"].items(), strict=True):
         for one, (quantity, unit) in zip(row, _UNITS.items(), strict=True):
             names: list[str] = []

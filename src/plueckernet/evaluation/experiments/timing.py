@@ -44,7 +44,7 @@ def tables(document: Document) -> list[Table]:
 
 def figures(document: Document) -> dict[str, Figure]:
     """Stages stacked."""
-    figure, axes = panels(1, len(document["datasets"]), height=2.4)
+    figure, axes = panels(1, len(document["datasets"]), height=2.4, share_labels=True)
     for one, (name, label) in zip(axes[0], document["datasets"].items(), strict=True):
         rows = _all_rows(document, name)
         left = [0.0] * len(rows)
@@ -52,7 +52,7 @@ def figures(document: Document) -> dict[str, Figure]:
             widths = [cell.get(stage, 0.0) for cell in rows.values()]
             one.barh(list(rows), widths, left=left, color=_COLOURS[stage], label=stage)
             left = [a + b for a, b in zip(left, widths, strict=True)]
-        one.invert_yaxis()
+        one.set_ylim(len(rows) - 0.5, -0.5)
         one.set(xlabel="seconds a pair", title=label)
     return {"stages": finish(figure, axes)}
 

@@ -1,0 +1,115 @@
+"""docs/results.md and its figures, made from what `plueckernet reproduce` wrote.
+
+    plueckernet reproduce all --out OUT --workers 2 --data ablations=benchmarks/results/ablations.json
+    cp OUT/*.json benchmarks/results/experiments/
+    python -m benchmarks.results_page
+
+The page says nothing that is not computed from the committed JSON: change the numbers there, never here.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmarks.harness import RESULTS
+from plueckernet.evaluation.experiments import EXPERIMENTS, Document, Experiment
+from plueckernet.evaluation.paper import QUARTILES, TABLE_1
+from plueckernet.evaluation.reproduce import read_document, write_figures
+from plueckernet.evaluation.tables import Table
+
+FOLDER = RESULTS / "experiments"
+DOCS = Path(__file__).parents[1] / "docs"
+IMAGES = Path("images", "results")  # from the folder of the page
+INTRODUCTION = """# Results
+
+Made by `python -m benchmarks.results_page` from `benchmarks/results/experiments`; every table and figure comes from one
+`plueckernet reproduce EXPERIMENT --out DIR` (see [experiments.md](experiments.md)). Success is a pose within 5° and
+0.5 m. A pair without a pose, because a method gave up or could not use the input, counts as a failure everywhere.
+Stars in figures are numbers that the paper publishes.
+"""
+COMPARABLE = """## What can be compared and what cannot
+
+- **The data differ.** The paper's datasets cannot be had here; the stand-ins are synthetic houses and towns, made so
+  that the paper's ICL baseline errs on them about as far as it does in the paper. Errors in degrees and metres of two
+  columns of different data are not a comparison; ratios to ICL on the same data are closer to one.
+- **The same code ran on the same pairs** for all methods of a table here: those rows compare with one another.
+- **PlückerNet here** is the published network, written anew and trained on the stand-ins for minutes on one GPU, not
+  for a day; its RANSAC has the rotation of two lines mended, without which half of its samples are wrong.
+- **Ours does not use line directions**, ICL and PlückerNet are given them (except where a table says undirected).
+- **Seconds** of different machines do not compare.
+"""
+
+
+def page(folder: Path = FOLDER) -> str:
+    """The whole page; experiments without a result are named as missing."""
+    found = {
+        name: read_document(one, folder) for name, one in EXPERIMENTS.items() if (folder / f"{name}.json").exists()
+    }
+    parts = [INTRODUCTION]
+    if "table1" in found:
+        parts.append(verdict(found))
+    parts.append(COMPARABLE)
+    parts += [section(EXPERIMENTS[name], document) for name, document in found.items()]
+    missing = [one.title for name, one in EXPERIMENTS.items() if name not in found]
+    if missing:
+        parts.append("## Not there yet\n\n" + "\n".join(f"- {title}" for title in missing) + "\n")
+    return "\n".join(parts)
+
+
+def verdict(found: dict[str, Document]) -> str:
+    """Every number of the paper's row beside ours; what is below it is bold."""
+    who = {"ours": "our default", "pluecker": "PlückerNet trained here"}
+    below = dict.fromkeys(who, 0)
+    rows = []
+    for name, paper in TABLE_1.items():
+        cells = found["table1"]["cells"][name]
+        for quantity, unit in (("rotation", "°"), ("translation", " m")):
+            for i, which in enumerate(QUARTILES):
+                published, row = paper["PlückerNet"][quantity][i], [f"{name}, {quantity}, {which}"]
+                row.append(f"{published:.3f}{unit}")
+                for role in who:
+                    mine = cells[role][quantity][i]
+                    good = mine is not None and mine < published
+                    below[role] += good
+                    text = "no pose" if mine is None else f"{mine:.3f}{unit}"
+                    row.append(f"**{text}**" if good else text)
+                rows.append(row)
+    counts = "; ".join(f"{who[role]} is below {count} of the {len(rows)}" for role, count in below.items())
+    table = Table("Published for PlückerNet, and measured here", ["", "published", *who.values()], rows)
+    sentence = f"Of the numbers that the paper publishes for its method, {counts}. They are of other data: see below."
+    return "\n".join(["## Against the published Table 1", "", sentence, "", table.markdown(), ""])
+
+
+def section(experiment: Experiment, document: Document) -> str:
+    """One experiment: what it is, what was found, figures, tables."""
+    lines = [f"## {experiment.title}", "", experiment.about, ""]
+    lines += [f"- {sentence}" for sentence in experiment.findings(document)]
+    lines.append("")
+    for name in figure_names(experiment, document):
+        lines += [f"![{experiment.title}: {name}]({(IMAGES / name).as_posix()}.png)", ""]
+    lines += [f"{table.markdown()}\n" for table in experiment.tables(document)]
+    return "\n".join(lines)
+
+
+def figure_names(experiment: Experiment, document: Document) -> list[str]:
+    """Names of its figures, without suffix."""
+    return [f"{experiment.name}-{name}" for name in experiment.figures(document)]
+
+
+def main() -> None:
+    """Write the page, and its figures unless told not to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the JSON is")
+    parser.add_argument("--docs", type=Path, default=DOCS, help="where the page goes")
+    a = parser.parse_args()
+    a.docs.mkdir(parents=True, exist_ok=True)
+    (a.docs / "results.md").write_text(page(a.folder), encoding="utf-8")
+    for name, experiment in EXPERIMENTS.items():
+        if (a.folder / f"{name}.json").exists():
+            for stem in write_figures(experiment, read_document(experiment, a.folder), a.docs / IMAGES):
+                (a.docs / IMAGES / f"{stem}.svg").unlink()  # the page shows PNG; reproduce writes both
+
+
+if __name__ == "__main__":
+    main()

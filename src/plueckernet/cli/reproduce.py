@@ -1,0 +1,49 @@
+"""`plueckernet reproduce`: the experiments of the paper, and ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plueckernet.cli.evaluating import Data, Device, Limit, WeightsFolder, Workers, pair_bar, parsed_data
+
+
+def reproduce(
+    experiments: Annotated[list[str], typer.Argument(metavar="EXPERIMENT…", help="Names, or all.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for results and predictions.")],
+    data: Data = None,
+    limit: Limit = None,
+    device: Device = "cpu",
+    workers: Workers = 1,
+    weights: WeightsFolder = None,
+) -> None:
+    """Make tables and figures of the paper: DIR/EXPERIMENT.json, .md, .tex, .png and .svg.
+
+    Experiments: table1, recall, overlap, generalisation, noise, matchability, timing, odometry, undirected, rotation,
+    translation, wrong-matches, bound, ablations. Predictions are kept in DIR/predictions and not computed twice.
+    """
+    import torch
+
+    from plueckernet.errors import InputError
+    from plueckernet.evaluation.experiments import EXPERIMENTS
+    from plueckernet.evaluation.reproduce import reproduce as run
+    from plueckernet.evaluation.runner import Runner, RunSettings
+
+    files = parsed_data(data)
+    names = list(EXPERIMENTS) if experiments == ["all"] else experiments
+    unknown = [name for name in names if name not in EXPERIMENTS]
+    if unknown:
+        raise InputError(f"unknown experiment {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}, or all")
+    if experiments == ["all"] and "ablations" not in files:
+        names.remove("ablations")
+        typer.echo("without ablations, which are trained first: --data ablations=FILE", err=True)
+    torch.set_num_threads(1)  # as the processes do: timings compare
+    settings = RunSettings(out / "predictions", limit, device, workers, weights, files)
+    for name in names:
+        with pair_bar(name) as progress:
+            document = run(EXPERIMENTS[name], Runner(settings, progress), out)
+        typer.echo(f"{EXPERIMENTS[name].title} -> {out / name}.*")
+        for sentence in EXPERIMENTS[name].findings(document):
+            typer.echo(f"  {sentence}")
