@@ -13,7 +13,9 @@ from plueckernet.extraction.extracted import Segments
 from plueckernet.extraction.neighbourhoods import Nodes
 from plueckernet.extraction.segments import Line, fit_line, runs
 
-_CURVED = np.cos(np.radians(30.0))  # outline against the line it supports
+_CURVED = np.cos(np.radians(45.0))  # outline against the line it supports
+_STRAY = 1.3  # spacings of an outline node from its line
+_GAP = 6.0  # spacings that a line bridges
 _FEWEST = 4  # outline nodes, and places along a line, that make a segment
 _REACH = 1.6  # spacings about a line within which its points are sought
 
@@ -69,10 +71,10 @@ def _grown(
     for _ in range(3):
         line = fit_line(position[mine])
         forward = line.direction if heading @ line.direction > 0 else -line.direction
-        place = np.flatnonzero(free & (line.distance(position) < spacing) & (tangent @ forward > _CURVED))
+        place = np.flatnonzero(free & (line.distance(position) < _STRAY * spacing) & (tangent @ forward > _CURVED))
         if len(place) < _FEWEST:
             return place
-        groups = runs(line.along(position[place]), 4.0 * spacing[place])
+        groups = runs(line.along(position[place]), _GAP * spacing[place])
         middle = float(np.median(line.along(position[mine])))
         chosen = min(groups, key=lambda run: float(np.abs(line.along(position[place[run]]) - middle).min()))
         mine = place[chosen]

@@ -1,0 +1,172 @@
+"""Clouds larger than memory: sorted into tiles on disk, worked on tile by tile with a margin around each.
+
+Tiles are boxes in x and y that hold about equally many points. Lines of a tile and its margin are cut at the tile's
+own box, so that each is found once and ends of surfaces that only the margin makes are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from jaxtyping import Bool, Float64
+
+from plueckernet.extraction.extracted import Segments
+
+_GRID = 512  # cells a side of the grid on which tiles are cut
+_MARGIN = 0.06  # of the longer side of a tile
+_CHUNK = 1_000_000  # points read at a time
+
+Points = Float64[np.ndarray, "n 3"]
+Box = Float64[np.ndarray, "2 2"]  # lower and upper corner in x and y
+
+
+@dataclass(frozen=True, eq=False)
+class Spool:
+    """Points on disk, relative to ``origin``, in the order in which they came."""
+
+    path: Path
+    origin: Float64[np.ndarray, " 3"]
+    count: int
+    low: Float64[np.ndarray, " 3"]
+    high: Float64[np.ndarray, " 3"]
+
+    def chunks(self) -> Iterator[Points]:
+        """The points, some at a time."""
+        with self.path.open("rb") as handle:
+            while len(values := np.fromfile(handle, np.float64, 3 * _CHUNK)):
+                yield values.reshape(-1, 3)
+
+
+def spooled(chunks: Iterable[Points], folder: Path) -> Spool | None:
+    """Write points to disk; nothing if there are none."""
+    path = folder / "all.f8"
+    count, origin = 0, np.zeros(3)
+    low, high = np.full(3, np.inf), np.full(3, -np.inf)
+    with path.open("wb") as handle:
+        for chunk in chunks:
+            if len(chunk) == 0:
+                continue
+            if count == 0:
+                origin = chunk.mean(axis=0)
+            near = chunk - origin
+            near.tofile(handle)
+            count += len(near)
+            low, high = np.minimum(low, near.min(axis=0)), np.maximum(high, near.max(axis=0))
+    return Spool(path, origin, count, low, high) if count else None
+
+
+def tiled(
+    chunks: Iterable[Points],
+    most: int,
+    work: Callable[[Points, Float64[np.ndarray, " 3"], Callable[[float], None]], Segments],
+    progress: Callable[[float], None],
+) -> Segments:
+    """Segments that ``work`` finds in tiles of at most about ``most`` points, cut to the tiles.
+
+    ``work`` gets points, the origin that they are relative to and where to report its share done.
+    """
+    with TemporaryDirectory(prefix="plueckernet-") as name:
+        spool = spooled(chunks, Path(name))
+        if spool is None:
+            return Segments.empty()
+        boxes = _boxes(spool, most)
+        _sort(spool, boxes, Path(name))
+        spool.path.unlink()
+        found = []
+        for place, box in enumerate(boxes):
+            points = _with_margin(Path(name), boxes, place)
+
+            def report(share: float, done: int = place) -> None:
+                progress((done + share) / len(boxes))
+
+            if len(points) > 0:
+                middle = points.mean(axis=0)
+                segments = work(points - middle, spool.origin + middle, report)
+                moved = Segments(segments.ends + middle, segments.support, segments.residual)
+                found.append(_clipped(moved, _open_outside(box, spool)))
+        joined = Segments.joined(found)
+        return Segments(joined.ends + spool.origin, joined.support, joined.residual)
+
+
+def _boxes(spool: Spool, most: int) -> list[Box]:
+    """Cut the ground plan in two at the median, across its longer side, until no box has too many points."""
+    low, step = spool.low[:2], np.maximum((spool.high - spool.low)[:2], 1e-9) / _GRID
+    grid = np.zeros((_GRID, _GRID), np.int64)
+    for chunk in spool.chunks():
+        place = np.clip(((chunk[:, :2] - low) / step).astype(np.int64), 0, _GRID - 1)
+        np.add.at(grid, (place[:, 0], place[:, 1]), 1)
+    pending, done = [(0, _GRID, 0, _GRID)], []
+    while pending:
+        left, right, bottom, top = pending.pop()
+        part = grid[left:right, bottom:top]
+        wide = (right - left) * step[0] >= (top - bottom) * step[1]
+        size = right - left if wide else top - bottom
+        if part.sum() <= most or size < 2:
+            done.append(np.array([[left, bottom], [right, top]]) * step + low)
+            continue
+        running = part.sum(axis=1 if wide else 0).cumsum()
+        cut = int(np.clip(np.searchsorted(running, running[-1] / 2) + 1, 1, size - 1))
+        if wide:
+            pending += [(left, left + cut, bottom, top), (left + cut, right, bottom, top)]
+        else:
+            pending += [(left, right, bottom, bottom + cut), (left, right, bottom + cut, top)]
+    return done
+
+
+def _sort(spool: Spool, boxes: list[Box], folder: Path) -> None:
+    """Write the points of each box, points on the outer rim included, to a file of its own."""
+    outer = [_open_outside(box, spool) for box in boxes]
+    for chunk in spool.chunks():
+        for place, box in enumerate(outer):
+            inside = _inside(chunk, box)
+            if inside.any():
+                with (folder / f"{place}.f8").open("ab") as handle:
+                    chunk[inside].tofile(handle)
+
+
+def _open_outside(box: Box, spool: Spool) -> Box:
+    """The box without limits where the cloud ends."""
+    extent = np.stack([spool.low[:2], spool.high[:2]])
+    near = np.abs(box - extent) < 1e-6 * (extent[1] - extent[0] + 1)
+    return np.asarray(np.where(near, [[-np.inf] * 2, [np.inf] * 2], box))
+
+
+def _inside(points: Points, box: Box) -> Bool[np.ndarray, " n"]:
+    return np.asarray(((points[:, :2] >= box[0]) & (points[:, :2] < box[1])).all(axis=1))
+
+
+def _with_margin(folder: Path, boxes: list[Box], place: int) -> Points:
+    """The points of a box and those around it."""
+    own = boxes[place]
+    margin = _MARGIN * float((own[1] - own[0]).max())
+    wide = own + margin * np.array([[-1.0], [1.0]])
+    parts = [np.empty((0, 3))]
+    for other, box in enumerate(boxes):
+        path = folder / f"{other}.f8"
+        if path.exists() and (box[0] < wide[1]).all() and (box[1] > wide[0]).all():
+            points = np.fromfile(path, np.float64).reshape(-1, 3)
+            parts.append(points if other == place else points[_inside(points, wide)])
+    return np.concatenate(parts)
+
+
+def _clipped(segments: Segments, box: Box) -> Segments:
+    """What of the segments lies in the box; support goes with the length."""
+    start, span = segments.ends[:, 0], segments.ends[:, 1] - segments.ends[:, 0]
+    first, last = np.zeros(len(segments)), np.ones(len(segments))
+    for axis in range(2):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            entry = (box[0, axis] - start[:, axis]) / span[:, axis]
+            leave = (box[1, axis] - start[:, axis]) / span[:, axis]
+        outside = (start[:, axis] < box[0, axis]) | (start[:, axis] >= box[1, axis])
+        flat = span[:, axis] == 0
+        entry, leave = np.minimum(entry, leave), np.maximum(entry, leave)
+        first = np.where(flat, first, np.maximum(first, np.nan_to_num(entry, nan=0.0)))
+        last = np.where(flat, np.where(outside, -1.0, last), np.minimum(last, np.nan_to_num(leave, nan=1.0)))
+    keep = last - first > 1e-6
+    ends = np.stack([start + first[:, None] * span, start + last[:, None] * span], axis=1)[keep]
+    support = np.ceil(segments.support * (last - first))[keep].astype(np.int64)
+    return Segments(ends, support, segments.residual[keep])
