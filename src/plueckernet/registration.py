@@ -132,6 +132,12 @@ def coincident_lines(
     return rows[best], residuals[best]
 
 
+def suggested_tolerance(source: LineSet, target: LineSet) -> float:
+    """The position tolerance that is derived from two maps, in their unit."""
+    maps = _normalised(source, target, RegistrationSettings())
+    return maps.tolerance.position * maps.unit
+
+
 @dataclass(frozen=True, eq=False)
 class _Maps:
     """Both maps centred and in one unit, so that tolerances and bins need none."""
