@@ -51,3 +51,12 @@ def test_joins_are_where_two_lines_are_nearest() -> None:
     one = np.array([[[0.0, 0, 0], [4, 0, 0]]])
     other = np.array([[[3.0, 1, 0], [9, 1, 0]]])
     np.testing.assert_allclose(joined(one, other, still), [[[3, 0, 0], [3, 1, 0]]])
+
+
+def test_halfway_twice_is_the_whole_way() -> None:
+    here, there = frame().before(), frame().motion(POSE)
+    half = here.towards(there, 0.5)
+    np.testing.assert_allclose(half.towards(there, 1.0).rotation, there.rotation, atol=1e-9)
+    again = half.rotation @ here.rotation.T @ half.rotation
+    np.testing.assert_allclose(again, there.rotation, atol=1e-9)
+    np.testing.assert_allclose(2 * half.translation, here.translation + there.translation)

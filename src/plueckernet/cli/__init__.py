@@ -15,6 +15,7 @@ import typer
 from plueckernet.cli.convert import convert
 from plueckernet.cli.demo import demo
 from plueckernet.cli.evaluate import evaluate
+from plueckernet.cli.extract import extract
 from plueckernet.cli.info import info
 from plueckernet.cli.odometry import odometry
 from plueckernet.cli.prepare import prepare
@@ -22,11 +23,12 @@ from plueckernet.cli.register import register
 from plueckernet.cli.report import TYPED
 from plueckernet.cli.reproduce import reproduce
 from plueckernet.cli.train import train
+from plueckernet.cli.view import view
 from plueckernet.cli.weights import app as weights
 from plueckernet.errors import PlueckernetError
 from plueckernet.version import __version__
 
-COMMANDS = (register, demo, convert, info, prepare, odometry, train, evaluate, reproduce)
+COMMANDS = (register, view, demo, convert, info, extract, prepare, odometry, train, evaluate, reproduce)
 
 app = typer.Typer(
     name="plueckernet",

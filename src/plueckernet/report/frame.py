@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float64, Int64
 
 from plueckernet.geometry import Pose
-from plueckernet.geometry.pose import quaternion_from_rotation, rotation_from_quaternion
+from plueckernet.geometry.pose import quaternion_from_rotation, rotation_exp, rotation_from_quaternion, rotation_log
 from plueckernet.report.picture import Segments, into_sight, level_axes
 
 MOST_DRAWN = 20_000  # lines of a map; the longest
@@ -38,6 +38,12 @@ class Motion:
     def quaternion(self) -> Float64[np.ndarray, "4"]:
         """Of the rotation, real part first."""
         return np.asarray(quaternion_from_rotation(torch.from_numpy(self.rotation)).numpy())
+
+    def towards(self, other: Motion, share: float) -> Motion:
+        """Part of the way to another motion, turning at an even pace."""
+        turn = rotation_log(torch.from_numpy(other.rotation @ self.rotation.T))
+        rotation = rotation_exp(share * turn).numpy() @ self.rotation
+        return Motion(rotation, self.translation + share * (other.translation - self.translation))
 
     def moved(self, points: Array) -> Array:
         """Points where they are drawn."""
