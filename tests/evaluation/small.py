@@ -1,0 +1,50 @@
+"""Datasets and weights so small that every experiment runs in seconds."""
+
+from pathlib import Path
+
+import torch
+
+from plueckernet.data import LinePair, PaperProtocol, make_scene, sample_pair
+from plueckernet.data.prepared import PairEntry, PreparedIndex, SceneEntry, write_index
+from plueckernet.io import write_lines
+from plueckernet.models import InvariantConfig, PlueckerConfig, PoseRegressor, build_matcher
+from plueckernet.models.weights import ModelCard, save_pretrained
+
+LINES = 40
+
+
+def scenes_folder(folder: Path, kind: str, count: int) -> Path:
+    """A prepared dataset of small scenes, all for testing but one."""
+    entries = []
+    for i in range(count):
+        scene = make_scene(kind, 50 + i)
+        entry = SceneEntry(f"scene_{i}", "train" if i == count - 1 else "test", LINES)
+        (folder / entry.split).mkdir(parents=True, exist_ok=True)
+        keep = torch.randperm(len(scene), generator=torch.Generator().manual_seed(i))[:LINES]
+        write_lines(folder / entry.file, scene[keep].replaced(ids=None))
+        entries.append(entry)
+    write_index(folder, PreparedIndex(kind, {}, entries, []))
+    return folder
+
+
+def pairs_folder(folder: Path) -> tuple[Path, LinePair]:
+    """A prepared dataset with one recorded pair, and that pair."""
+    pair = sample_pair(make_scene("outdoor", 2), PaperProtocol(), 0)
+    (folder / "test").mkdir(parents=True)
+    entries = [SceneEntry(name, "test", len(lines)) for name, lines in (("a", pair.source), ("b", pair.target))]
+    for entry, lines in zip(entries, (pair.source, pair.target), strict=True):
+        write_lines(folder / entry.file, lines)
+    recorded = PairEntry("a", "b", "test", pair.target_T_source.matrix().tolist(), pair.matches.tolist())
+    write_index(folder, PreparedIndex("pairs", {}, entries, [recorded]))
+    return folder, pair
+
+
+def weights_folder(folder: Path) -> Path:
+    """Untrained networks of two layers under the names of the package's weights."""
+    torch.manual_seed(0)
+    card = ModelCard("test", "none", "none")
+    save_pretrained(folder / "invariant", build_matcher(InvariantConfig(layers=2)), card)
+    for domain in ("indoor", "outdoor"):
+        save_pretrained(folder / f"pluecker-{domain}", build_matcher(PlueckerConfig(layers=2)), card)
+        save_pretrained(folder / f"regression-{domain}", PoseRegressor(PlueckerConfig(layers=2)), card)
+    return folder

@@ -1,0 +1,156 @@
+"""Predictions are kept, found again, never mixed; whatever has no pose is a failure."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tests.evaluation.small import pairs_folder, scenes_folder, weights_folder
+
+from plueckernet.data import PaperProtocol
+from plueckernet.errors import DegenerateError, FormatError, InputError
+from plueckernet.estimation.icl import IclSettings
+from plueckernet.evaluation.datasets import Prepared, StandIn, open_datasets
+from plueckernet.evaluation.methods import Estimate, Method, all_methods
+from plueckernet.evaluation.predictions import Cell, Store, predict
+from plueckernet.evaluation.protocols import Recorded
+from plueckernet.evaluation.runner import Runner, RunSettings
+from plueckernet.evaluation.summary import summarise
+
+ICL = all_methods()["icl"]
+CELL = Cell(StandIn("outdoor"), PaperProtocol(), ICL)
+
+
+def test_what_is_kept_is_what_was_found(tmp_path):
+    found = [predict(CELL, ICL.load(), index) for index in range(2)]
+    store = Store(tmp_path)
+    store.append(CELL, found[:1])
+    store.append(CELL, found[1:])
+    assert list(store.read(CELL).values()) == found
+
+
+def test_a_changed_config_is_refused_and_named(tmp_path):
+    Store(tmp_path).append(CELL, [predict(CELL, ICL.load(), 0)])
+    changed = replace(CELL, method=replace(ICL, settings=IclSettings(max_iterations=3)))
+    with pytest.raises(InputError, match=r"method\.settings\.max_iterations"):
+        Store(tmp_path).read(changed)
+
+
+def test_half_a_line_is_forgotten_and_a_bad_one_is_named(tmp_path):
+    store, one = Store(tmp_path), predict(CELL, ICL.load(), 0)
+    store.append(CELL, [one])
+    path = tmp_path / CELL.folder / "predictions.jsonl"
+    with path.open("a") as stream:
+        stream.write('{"pair": 1, "sta')
+    assert list(store.read(CELL)) == [0]
+    store.append(CELL, [replace(one, pair=1)])
+    assert list(store.read(CELL)) == [0, 1]
+    with path.open("a") as stream:
+        stream.write("{}\n")
+    with pytest.raises(FormatError, match=r"predictions.jsonl:3"):
+        store.read(CELL)
+
+
+@pytest.mark.parametrize(("error", "status"), [(DegenerateError("parallel"), "failed"), (InputError("few"), "skipped")])
+def test_pairs_that_a_method_cannot_use_are_failures(error, status):
+    def refuse(_pair):
+        raise error
+
+    one = predict(CELL, refuse, 0)
+    assert (one.status, one.reason, one.error) == (status, str(error), (math.inf, math.inf))
+    summary = summarise([one, predict(CELL, lambda pair: Estimate(pair.target_T_source, {}), 1)])
+    assert summary[status] == 1
+    assert summary["success"] == summary["rotation_auc"] == 0.5
+    assert summary["rotation"][2] is None
+    json.dumps(summary, allow_nan=False)
+
+
+def test_matches_and_matchabilities_are_counted():
+    def estimate(pair):
+        rows = torch.cat([pair.matches[:4], pair.matches[4:6].flip(0) + torch.tensor([0, 1])])
+        likely = [torch.full((len(side),), 0.1) for side in (pair.source, pair.target)]
+        for side, values in enumerate(likely):
+            values[pair.matches[:, side]] = 0.3
+        return Estimate(pair.target_T_source, {"pose": 1.0}, rows, (likely[0], likely[1]))
+
+    one = predict(CELL, estimate, 0)
+    assert (one.matches, one.right) == (6, 4)
+    assert one.matchable == pytest.approx(3 * one.unmatchable)
+
+
+def test_only_what_is_missing_is_computed(tmp_path, monkeypatch):
+    asked = []
+
+    def build(_method, _device):
+        return lambda pair: asked.append(pair) or Estimate(pair.target_T_source, {})
+
+    counting = Method("counting", build)
+    monkeypatch.setattr("plueckernet.evaluation.runner.all_methods", lambda _weights: {"counting": counting})
+    runner = Runner(RunSettings(tmp_path, limit=5))
+    cell = runner.cell("outdoor", PaperProtocol(), "counting")
+    assert [len(one) for one in runner.run([cell], 3)] == [3]
+    assert [[one.pair for one in cell] for cell in runner.run([cell], 100)] == [[0, 1, 2, 3, 4]]
+    assert len(asked) == 5
+
+
+def test_processes_give_the_same(tmp_path):
+    cells = [replace(CELL, method=all_methods()[name]) for name in ("icl", "bound")]
+    alone = Runner(RunSettings(tmp_path / "alone")).run(cells, 5)
+    shared = Runner(RunSettings(tmp_path / "shared", workers=2)).run(cells, 5)
+    assert [[one.pose for one in cell] for cell in alone] == [[one.pose for one in cell] for cell in shared]
+
+
+# Datasets and weights
+
+
+def test_a_prepared_folder_gives_its_test_scenes(tmp_path):
+    folder = scenes_folder(tmp_path / "houses", "indoor", 4)
+    dataset = open_datasets({"indoor": folder})["indoor"]
+    assert dataset.size(PaperProtocol()) == 3
+    assert not dataset.recorded
+    assert len(dataset.pair(PaperProtocol(keep=1.0), 2).matches) == 40
+    with pytest.raises(FormatError, match=r"index\.json"):
+        Prepared("indoor", tmp_path).config()
+    with pytest.raises(InputError, match="unknown dataset 'attic'"):
+        open_datasets({"attic": folder})
+
+
+def test_recorded_pairs_are_used_as_they_are(tmp_path):
+    folder, pair = pairs_folder(tmp_path / "pairs")
+    dataset = Prepared("outdoor", folder)
+    assert dataset.recorded
+    assert dataset.size(Recorded()) == 1
+    found = dataset.pair(Recorded(), 0)
+    assert torch.equal(found.matches, pair.matches)
+    assert torch.allclose(found.target_T_source.matrix(), pair.target_T_source.matrix())
+    assert torch.allclose(found.target.moment, pair.target.moment)
+
+
+def test_missing_weights_are_noticed_before_anything_runs(tmp_path):
+    runner = Runner(RunSettings(tmp_path / "out", weights=tmp_path))
+    cells = [runner.cell("indoor", PaperProtocol(), name) for name in ("icl", "ours")]
+    with pytest.raises(InputError, match="invariant"):
+        runner.run(cells, 1)
+    assert not (tmp_path / "out").exists()
+
+
+def test_every_method_answers(tmp_path):
+    folder, methods = scenes_folder(tmp_path / "towns", "outdoor", 2), all_methods(weights_folder(tmp_path / "weights"))
+    for method in methods.values():
+        cell = Cell(Prepared("outdoor", folder), PaperProtocol(keep=1.0), method)
+        one = predict(cell, method.load(), 0)
+        assert one.status in ("found", "failed"), method.name
+        assert sum(one.seconds.values()) > 0, method.name
+        if method.name in ("icl", "ours", "ours-without-weights", "bound", "ransac-published", "ransac-ours"):
+            assert one.error[0] < 5, method.name  # weights that know nothing do not matter to these
+            assert one.right > 10, method.name
+
+
+def test_weights_of_another_kind_are_refused(tmp_path):
+    folder = weights_folder(tmp_path)
+    for suffix in (".safetensors", ".json"):
+        Path(folder / f"regression-indoor{suffix}").replace(folder / f"pluecker-indoor{suffix}")
+    with pytest.raises(InputError, match="matcher"):
+        all_methods(folder)["pluecker-indoor"].load()
