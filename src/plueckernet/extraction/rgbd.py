@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Shaped, UInt8
+from jaxtyping import Bool, Float, Float64, UInt8
 
-from plueckernet.errors import InputError, MissingDependencyError, ShapeError
+from plueckernet.errors import MissingDependencyError, ShapeError
 from plueckernet.extraction.extracted import ExtractedLines, Segments
 
 _HYPOTHESES = 60  # pairs of places tried for each segment
@@ -263,16 +263,3 @@ def _end_covariance(fit: _Fit, ends: Float64[np.ndarray, "2 3"], intrinsics: Int
         covariance[part, part] = np.diag([0.5 * depth / intrinsics.fx, 0.5 * depth / intrinsics.fy, 0.0]) ** 2
         along[part, end] = -ends[end] * depth  # of x with respect to the inverse depth
     return covariance + along @ fit.covariance @ along.T
-
-
-def read_image(path: str, depth_scale: float | None = None) -> Shaped[np.ndarray, "h w *c"]:
-    """An image file as it is stored, or as depths in metres if ``depth_scale`` says how many units a metre has."""
-    cv2 = _opencv()
-    image = cv2.imread(path, cv2.IMREAD_UNCHANGED if depth_scale is not None else cv2.IMREAD_COLOR)
-    if image is None:
-        raise InputError(f"{path}: no image that can be read")
-    if depth_scale is None:
-        return np.asarray(image)
-    depth = np.asarray(image, np.float64)
-    depth[depth == 65535] = 0
-    return np.asarray(depth / depth_scale)

@@ -1,0 +1,146 @@
+"""`plueckernet extract`: lines from a point cloud or from colour images with depth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from plueckernet.data.datasets.frames import CameraFrame
+    from plueckernet.extraction import ExtractedLines
+
+
+def extract(
+    inputs: Annotated[
+        list[Path],
+        typer.Argument(metavar="CLOUD", help="Point cloud; with --rgbd: COLOUR DEPTH, or a folder of frames."),
+    ],
+    out: Annotated[Path, typer.Option(metavar="LINES", help="File to write; with --rgbd FOLDER, a folder.")],
+    rgbd: Annotated[bool, typer.Option("--rgbd", help="Images with depth instead of a point cloud.")] = False,
+    quality: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write length, support and residual of each line as CSV.")
+    ] = None,
+    spacing: Annotated[
+        float | None, typer.Option(metavar="LENGTH", help="Thin the cloud to it [default: by the cloud].")
+    ] = None,
+    min_length: Annotated[
+        float | None, typer.Option(metavar="LENGTH", help="Shortest line [default: by the cloud; 0.08 for images].")
+    ] = None,
+    viewpoint: Annotated[
+        tuple[float, float, float] | None,
+        typer.Option(metavar="X Y Z", help="Where a single scan was taken from: leaves out shadows."),
+    ] = None,
+    tile_points: Annotated[
+        int, typer.Option(min=10_000, help="Larger clouds go tile by tile; about 1 GB for each million.")
+    ] = 2_000_000,
+    intrinsics: Annotated[
+        tuple[float, float, float, float] | None,
+        typer.Option(metavar="FX FY CX CY", help="Camera of COLOUR and DEPTH, in pixels."),
+    ] = None,
+    depth_unit: Annotated[float, typer.Option(help="Metres of one step in DEPTH.")] = 0.001,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Find straight edges in a point cloud, or in colour images with depth, and write them as a line map.
+
+    Clouds: PLY, PCD, LAS, LAZ, E57, VTK, NPY, KITTI's .bin, and text (XYZ, PTS, CSV).
+    """
+    from plueckernet.cli.progress import slow_bar
+    from plueckernet.errors import InputError
+    from plueckernet.extraction import PointCloudSettings, extract_lines
+
+    if rgbd:
+        _frames(inputs, out, intrinsics, depth_unit, min_length, quality, quiet)
+        return
+    if len(inputs) != 1:
+        raise InputError(f"expected one point cloud, got {len(inputs)} files; images with depth need --rgbd")
+    settings = PointCloudSettings(
+        spacing=_positive("--spacing", spacing), min_length=_positive("--min-length", min_length),
+        viewpoint=viewpoint, tile_points=tile_points,
+    )  # fmt: skip
+    with slow_bar(f"extracting lines from {inputs[0].name}") as progress:
+        found = extract_lines(inputs[0], settings, progress)
+    _write(found, inputs[0], out, quality, quiet)
+
+
+def _frames(
+    inputs: list[Path],
+    out: Path,
+    intrinsics: tuple[float, float, float, float] | None,
+    depth_unit: float,
+    min_length: float | None,
+    quality: Path | None,
+    quiet: bool,
+) -> None:
+    from plueckernet.cli.progress import slow_bar
+    from plueckernet.errors import InputError
+    from plueckernet.extraction import Intrinsics, RgbdSettings, extract_rgbd
+    from plueckernet.sensing import camera_images
+
+    def lines(frame: CameraFrame) -> ExtractedLines:
+        shortest = _positive("--min-length", min_length) or RgbdSettings.min_length
+        settings = RgbdSettings(min_length=shortest, max_depth=frame.furthest, noise=frame.depth_noise)
+        return extract_rgbd(*camera_images(frame), Intrinsics(*frame.intrinsics), settings)
+
+    if len(inputs) == 1:
+        frames = _sequence(inputs[0])
+        if quality is not None:
+            raise InputError("--quality is for one frame, not for a folder")
+        out.mkdir(parents=True, exist_ok=True)
+        with slow_bar(f"extracting lines from {len(frames)} frames") as progress:
+            for done, frame in enumerate(frames):
+                _write(lines(frame), frame.colour, out / f"{frame.name}.obj", None, quiet)
+                progress((done + 1) / len(frames))
+        return
+    if len(inputs) != 2 or intrinsics is None:
+        raise InputError("--rgbd: expected a folder of frames, or COLOUR DEPTH and --intrinsics FX FY CX CY")
+    _write(lines(_frame(inputs[0], inputs[1], intrinsics, depth_unit)), inputs[0], out, quality, quiet)
+
+
+def _sequence(folder: Path) -> list[CameraFrame]:
+    from plueckernet.data.datasets.frames import CameraFrame
+    from plueckernet.data.datasets.sequences import open_sequence
+    from plueckernet.errors import FormatError
+
+    frames = [frame for frame in open_sequence(folder) if isinstance(frame, CameraFrame)]
+    if not frames:
+        raise FormatError(folder, "no colour images with depth in it; TUM's and 7-Scenes' layouts are known")
+    return frames
+
+
+def _frame(colour: Path, depth: Path, intrinsics: tuple[float, float, float, float], depth_unit: float) -> CameraFrame:
+    from plueckernet.data.datasets.frames import CameraFrame
+    from plueckernet.extraction import RgbdSettings
+
+    plain = RgbdSettings()
+    return CameraFrame(colour.stem, 0.0, colour, depth, intrinsics, depth_unit, plain.max_depth, plain.noise)
+
+
+def _write(found: ExtractedLines, source: Path, out: Path, quality: Path | None, quiet: bool) -> None:
+    from plueckernet.errors import InputError
+    from plueckernet.io import atomic_write, write_lines
+
+    if len(found) == 0:
+        raise InputError(f"{source}: no lines found")
+    write_lines(out, found.lines)
+    lengths = found.lines.lengths().tolist()
+    if quality is not None:
+        rows = zip(lengths, found.support.tolist(), found.residual.tolist(), strict=True)
+        with atomic_write(quality) as handle:
+            handle.write("length,support,residual\n")
+            handle.writelines(f"{length:.6g},{support},{residual:.6g}\n" for length, support, residual in rows)
+    if not quiet:
+        typer.echo(f"{source}: {len(found)} lines written to {out}", err=True)
+        span = f"from {min(lengths):.3g} to {max(lengths):.3g} m, half of them over {median(lengths):.3g} m"
+        off = f"their points lie {median(found.residual.tolist()):.2g} m off"
+        typer.echo(f"  {sum(lengths):.4g} m in all, {span}; {off}", err=True)
+
+
+def _positive(name: str, value: float | None) -> float | None:
+    from plueckernet.errors import InputError
+
+    if value is not None and not 0 < value < float("inf"):
+        raise InputError(f"{name}: expected a positive length, got {value}")
+    return value
