@@ -1,19 +1,35 @@
 """Validation tells right poses from wrong ones, by the pipeline that users run."""
 
+from itertools import combinations
+
 import pytest
 import torch
-from tests.training.tiny import tiny
+from tests.training.tiny import stream, tiny
 from torch import nn
 
+from plueckernet.data import AnyProtocol, make_scene, sample_pair
 from plueckernet.data.batches import PairBatch
-from plueckernet.geometry import LineSet
+from plueckernet.geometry import LineSet, Pose, stack_lines
 from plueckernet.geometry.pose import quaternion_from_rotation
 from plueckernet.models import MatchOutput
 from plueckernet.models.regression import RegressedPose
 from plueckernet.training.objective import match_quality, match_sums
 from plueckernet.training.validation import Validation, Validator
 
-CELLS = ("data.sizes=[48]", "data.surveys=0", "data.infinite=0", "data.keep=[0.8, 0.8]", "validation.pairs=2")
+
+def houses(count: int = 2) -> PairBatch:
+    """Parts of houses that can be registered, if their matches are known."""
+    pairs = []
+    for seed in range(1, count + 1):
+        scene = make_scene("indoor", seed)
+        longest = scene[scene.lengths().topk(80).indices]
+        pairs.append(sample_pair(longest, AnyProtocol(keep=0.8, segments=True), seed))
+    sides = [stack_lines([getattr(pair, side) for pair in pairs]) for side in ("source", "target")]
+    same = torch.zeros(count, len(sides[0]), len(sides[1]), dtype=torch.bool)
+    for row, pair in zip(same, pairs, strict=True):
+        row[pair.matches[:, 0], pair.matches[:, 1]] = True
+    poses = Pose.from_matrix(torch.stack([pair.target_T_source.matrix() for pair in pairs]))
+    return PairBatch(sides[0], sides[1], same, poses)
 
 
 class Knows(nn.Module):
@@ -32,7 +48,10 @@ class Knows(nn.Module):
 
 
 def validator(*settings: str) -> Validator:
-    return Validator(tiny(*CELLS, *settings).validation, torch.device("cpu"))
+    """With houses for its only cell."""
+    one = Validator(tiny(*settings).validation, torch.device("cpu"))
+    one._cells = {"parts": [houses()]}
+    return one
 
 
 def judged(one: Validator, network: nn.Module) -> Validation:
@@ -111,10 +130,17 @@ def test_match_quality_by_hand():
 
 
 def test_padding_changes_no_quality():
-    one = validator()
-    (batch,) = one._cells["parts"]
-    output = tiny().model.build(0)(batch.source, batch.target)
-    log_p = nn.functional.pad(output.log_probability.detach(), (0, 5, 0, 3), value=-torch.inf)
-    padded = nn.functional.pad(batch.correspondence, (0, 5, 0, 3))
-    plain = match_sums(output.log_probability.detach(), batch.correspondence)
-    torch.testing.assert_close(match_sums(log_p, padded), plain)
+    batch = houses(1)
+    log_p = tiny().model.build(0)(batch.source, batch.target).log_probability.detach()
+    padded = nn.functional.pad(log_p, (0, 5, 0, 3), value=-torch.inf)
+    same = nn.functional.pad(batch.correspondence, (0, 5, 0, 3))
+    torch.testing.assert_close(match_sums(padded, same), match_sums(log_p, batch.correspondence))
+
+
+def test_cells_have_pairs_of_their_own_that_are_not_trained_on():
+    config = tiny("validation.pairs=3", "validation.cells.others.scenes=['indoor']")
+    cells = Validator(config.validation, torch.device("cpu"))._cells
+    assert [sum(len(batch.correspondence) for batch in batches) for batches in cells.values()] == [3, 3]
+    shown = [*(batches[0] for batches in cells.values()), stream(config).batch(0)]
+    firsts = [batch.source.direction[0, 0] for batch in shown]
+    assert not any(torch.equal(one, other) for one, other in combinations(firsts, 2))

@@ -149,11 +149,12 @@ def _predicted(network: nn.Module, batch: PairBatch) -> Prediction:
 
 def _held_out(settings: StreamSettings, pairs: int, device: torch.device) -> list[PairBatch]:
     """Pairs of a stream that nobody trains on, in batches that any device has room for."""
-    size = min(pairs, _CHUNK)
+    count = math.ceil(pairs / _CHUNK)
+    size = math.ceil(pairs / count)
     small = replace(settings, sizes=settings.sizes[:1], pool=size, fresh=size)
     source = PairStream(small, batch=size, device=str(device), seed=SEED)
     try:
-        return [source.batch(step) for step in range(math.ceil(pairs / size))]
+        return [source.batch(step) for step in range(count)]
     finally:
         source.close()
 
