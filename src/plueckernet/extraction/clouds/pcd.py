@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Shaped
 
 from plueckernet.io.source import Source, is_count, numbers, shown
 
@@ -103,17 +103,17 @@ def _ascii(handle: BinaryIO, header: _Header, source: Source, size: int) -> Chun
         yield np.array(rows)
 
 
-def _table(data: bytes, header: _Header, wanted: int, source: Source) -> np.ndarray[tuple[int, ...], np.dtype[np.void]]:
+def _table(data: bytes, header: _Header, wanted: int, source: Source) -> Shaped[np.ndarray, " n"]:
     if len(data) < wanted * header.fields.itemsize:
         raise source.error(f"the file ends before its {header.count} points do")
     return np.frombuffer(data, header.fields, wanted)
 
 
-def _coordinates(table: np.ndarray[tuple[int, ...], np.dtype[np.void]]) -> Float64[np.ndarray, "n 3"]:
+def _coordinates(table: Shaped[np.ndarray, " n"]) -> Float64[np.ndarray, "n 3"]:
     return np.stack([table[axis][:, 0] for axis in "xyz"], axis=1).astype(np.float64)
 
 
-def _uncompressed(data: bytes, header: _Header, source: Source) -> np.ndarray[tuple[int, ...], np.dtype[np.void]]:
+def _uncompressed(data: bytes, header: _Header, source: Source) -> Shaped[np.ndarray, " n"]:
     """Fields follow each other whole in the compressed form."""
     packed, full = (int(size) for size in np.frombuffer(data[:8].ljust(8, b"\0"), "<u4"))
     if full != header.count * header.fields.itemsize or packed + 8 > len(data):
@@ -151,10 +151,8 @@ def lzf_decompress(data: bytes, size: int) -> bytes:
         if start < 0:
             raise ValueError
         length += 2
-        piece = out[start : start + length]
-        while len(piece) < length:  # a copy may run into what it writes
-            piece += piece
-        out += piece[:length]
+        piece = bytes(out[start : start + length])
+        out += (piece * (length // len(piece) + 1))[:length]  # a copy may run into what it writes
     if len(out) != size:
         raise ValueError
     return bytes(out)
