@@ -186,7 +186,8 @@ def _centred(lines: LineSet, path: Path) -> LineSet:
 
 
 def _segments(lines: LineSet) -> np.ndarray:
-    assert lines.endpoints is not None  # scenes are segments
+    if lines.endpoints is None:
+        raise InputError("training needs scenes of segments, not of infinite lines")
     return lines.endpoints.numpy().astype(np.float32)
 
 
