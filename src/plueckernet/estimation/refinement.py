@@ -27,6 +27,7 @@ _GATE = 18.47  # chi-square of four degrees of freedom, 99.9 %
 _PROBABLE = 0.2  # from which a match is reported
 _LOST = 1.5  # variance that estimated noise lacks: right matches far off are lost to rivals (measured, see benchmarks)
 _PEAK = _GATE**2 / 8  # density of a right match at its centre over that of a wrong one, uniform within the gate
+_COARSE = 1e-3  # tolerance of position above which single precision tells near from far
 _BLOCK = 250_000  # entries of a residual matrix, small enough for a processor's cache
 
 
@@ -66,14 +67,15 @@ def refine_pose(
     """
     model = noise or _initial_noise(tolerance)
     reach, trusted, settled = tolerance, noise is not None, False
+    single = source.to(torch.float32), target.to(torch.float32)
     for _ in range(settings.iterations):
-        rows = close_pairs(pose, source, target, reach)
+        rows = _close_pairs(pose, *(single if reach.position > _COARSE else (source, target)), reach)
         trial = _fit(pose, source, target, rows, model)
         if trial is None:
             return None
         fit, pose = trial, trial.pose
         if noise is None:
-            model = _noise(model, fit, source[rows[:, 0]], target[rows[:, 1]], trusted, settings.noise_floor)
+            model = _noise(model, fit, trusted, settings.noise_floor)
         before, reach = reach, search_tolerance(model, tolerance)
         settled = fit.step < settings.converged and 0.95 < reach.position / before.position < 1.05
         if settled and trusted:
@@ -99,9 +101,14 @@ def refine_matches(
 
 def close_pairs(pose: Pose, source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance) -> Int[Tensor, "k 2"]:
     """All pairs of lines within tolerance of each other under the pose."""
-    single = torch.float32 if tolerance.position > 1e-3 else torch.float64
-    one = Pose(pose.rotation[None], pose.translation[None]).to(single)
-    source, target = source.to(single), target.to(single)
+    single = torch.float32 if tolerance.position > _COARSE else torch.float64
+    return _close_pairs(pose, source.to(single), target.to(single), tolerance)
+
+
+def _close_pairs(pose: Pose, source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance) -> Int[Tensor, "k 2"]:
+    one = Pose(pose.rotation[None], pose.translation[None]).to(source.anchor.dtype)
+    if len(source) * len(target) <= _BLOCK:
+        return (pair_residuals(one, source, target, tolerance)[0] < 1).nonzero()
     pairs = [source.anchor.new_zeros(0, 2).long()]
     for rows, columns in _blocks(pose, source, target, tolerance):
         block = pair_residuals(one, source[rows], target[columns], tolerance)[0]
@@ -119,7 +126,7 @@ def _blocks(
     """
     count, everything = len(source), torch.arange(len(target), device=target.anchor.device)
     rows = max(1, min(count, _BLOCK // max(1, len(target))))
-    if source.reach is None or target.reach is None or count * len(target) <= _BLOCK:
+    if source.reach is None or target.reach is None:
         order = torch.arange(count, device=source.anchor.device)
         yield from ((block, everything) for block in order.split(rows))
         return
@@ -158,9 +165,11 @@ def polish(poses: Pose, source: AnchoredLines, target: AnchoredLines, scorer: Ro
 @dataclass(frozen=True, eq=False)
 class _Fit:
     pose: Pose
-    information: Tensor  # (6, 6)
-    sure_information: Tensor  # (6, 6), of which rival matches have taken their part
+    source: AnchoredLines  # (k,)
+    target: AnchoredLines  # (k,)
+    jacobian: Tensor  # (k, 4, 6), whitened
     weight: Tensor  # (k,) probability of each match to be right
+    alone: Tensor  # (k,) probability that none of its rivals is
     chi_square: Tensor  # (k,)
     residuals: Residuals  # before the step
     step: float  # how far the pose went, in its standard deviations
@@ -170,24 +179,24 @@ def _fit(pose: Pose, source: AnchoredLines, target: AnchoredLines, rows: Tensor,
     """One Gauss-Newton step on the pairs by how probable they are; None where they do not fix the pose."""
     if len(rows) < 3:
         return None
+    counts = len(source), len(target)
     source, target = source[rows[:, 0]], target[rows[:, 1]]
     residuals = line_residuals(pose, source.lines, target.lines, source.anchor, target.anchor)
     value, jacobian = whitened(residuals, noise.sigmas(source.lines), noise.sigmas(target.lines))
     chi_square = value.square().sum(-1)
-    weight, alone = _responsibility(chi_square, rows)
+    weight, alone = _responsibility(chi_square, rows, counts)
     if float(weight.sum()) < 3:
         return None
     xi, information = _step(value, jacobian, weight)
-    _, sure = _step(value, jacobian, alone * weight.sqrt())
     spectrum = torch.linalg.eigvalsh(_unit_diagonal(information))
     if not bool(spectrum[0] > 1e-9):
         return None
     length = float(xi @ information @ xi) ** 0.5
-    return _Fit(Pose.exp(xi) @ pose, information, sure, weight, chi_square, residuals, length)
+    return _Fit(Pose.exp(xi) @ pose, source, target, jacobian, weight, alone, chi_square, residuals, length)
 
 
 def _responsibility(
-    chi_square: Float[Tensor, " k"], rows: Int[Tensor, "k 2"], iterations: int = 10
+    chi_square: Float[Tensor, " k"], rows: Int[Tensor, "k 2"], counts: tuple[int, int], iterations: int = 10
 ) -> tuple[Tensor, Tensor]:
     """How probable it is that a pair is a match, and that none of its rivals is the match instead.
 
@@ -195,25 +204,29 @@ def _responsibility(
     at most one is right. The share of right ones is found on the way (expectation maximisation).
     """
     density = torch.where(chi_square < _GATE, _PEAK * (-chi_square / 2).exp(), 0.0)
-    lines = [column.unique(return_inverse=True) for column in rows.unbind(-1)]
-    rivals = -density
-    for values, index in lines:
-        rivals = rivals + density.new_zeros(len(values)).index_add(0, index, density)[index]
-    share = 0.7
+    rivals, most = -density, []
+    for index, count in zip(rows.unbind(-1), counts, strict=True):
+        rivals = rivals + density.new_zeros(count).index_add_(0, index, density)[index]
+        most.append(density.new_zeros(count).index_fill_(0, index, 1).sum())
+    share, most_matches = 0.7, float(min(most))
     for _ in range(iterations):
-        weight = share * density / (share * rivals + (1 - share))
-        share = min(max(float(weight.sum()) / min(len(values) for values, _ in lines), 0.05), 0.999)
+        weight = density / (rivals + (1 - share) / share)
+        share = min(max(float(weight.sum()) / most_matches, 0.05), 0.999)
     return weight, density / rivals.clamp_min(1e-300)
 
 
 def _step(value: Tensor, jacobian: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """The Gauss-Newton step ``xi`` and the information it rests on."""
     weighted = (jacobian * weight[..., None, None]).flatten(-3, -2)  # (*, 4n, 6)
-    information = weighted.mT @ jacobian.flatten(-3, -2)
-    gradient = weighted.mT @ value.flatten(-2)[..., None]
+    both = torch.cat([jacobian, value[..., None]], -1).flatten(-3, -2)
+    information, gradient = (weighted.mT @ both).split([6, 1], -1)
     eye = torch.eye(6, dtype=value.dtype, device=value.device)
     damping = 1e-12 * information.diagonal(dim1=-2, dim2=-1).amax(-1).clamp_min(1)[..., None, None]
     return -torch.linalg.solve(information + damping * eye, gradient)[..., 0], information
+
+
+def _information(jacobian: Tensor, weight: Tensor) -> Tensor:
+    return (jacobian * weight[:, None, None]).flatten(0, 1).mT @ jacobian.flatten(0, 1)
 
 
 def _finished(
@@ -229,7 +242,9 @@ def _finished(
     last = _fit(fit.pose, source, target, rows, noise)
     if last is None:
         return None
-    covariance = torch.linalg.inv(last.sure_information)
+    # Of the information, rival matches have taken their part.
+    sure = _information(last.jacobian, last.alone * last.weight.sqrt())
+    covariance = torch.linalg.inv(sure)
     if estimated:  # six parameters were fitted to the residuals that the noise was read from
         degrees = 4 * float(last.weight.sum())
         covariance = covariance * (_LOST * degrees / max(degrees - 6, 1))
@@ -248,12 +263,10 @@ def mutual_best(weight: Float[Tensor, " k"], rows: Int[Tensor, "k 2"]) -> Bool[T
     return best
 
 
-def _noise(
-    model: NoiseModel, fit: _Fit, source: AnchoredLines, target: AnchoredLines, trusted: bool, floor: float
-) -> NoiseModel:
+def _noise(model: NoiseModel, fit: _Fit, trusted: bool, floor: float) -> NoiseModel:
     if not trusted:
         return robust_noise(model, fit.residuals[fit.weight > 0], floor)
-    return fitted_noise(model, fit.residuals, source, target, fit.weight, floor)
+    return fitted_noise(model, fit.residuals, fit.source, fit.target, fit.weight, floor)
 
 
 def _initial_noise(tolerance: Tolerance) -> NoiseModel:

@@ -110,33 +110,35 @@ def pair_residuals(
     The two point-to-line distances are averaged. Segments must also come together along the line: the gap
     between their ends counts like a distance across.
     """
-    d, foot = source.lines.direction, source.lines.footpoints()  # (m, 3)
-    e, other = target.lines.direction, target.lines.footpoints()  # (n, 3)
-    inverse = poses.inverse()
-    seen, moved = inverse.act(target.anchor), poses.act(source.anchor)  # (h, n, 3), (h, m, 3)
-    along = d @ seen.mT  # (h, m, n): coordinate of the target's anchor along the source line
-    back = moved @ e.mT
-    square = _expand(foot, seen) - along.square() + _expand(moved, other) - back.square()
-    cosine = (d @ poses.rotation.mT) @ e.mT
-    result = square.clamp_min_(0).mul_(0.5 * tolerance.position**-2)
-    lever = along.sub_((d * source.anchor).sum(-1)[:, None]).abs_()
+    d, e, q = source.lines.direction, target.lines.direction, target.anchor
+    unit, moved = 1 / tolerance.position, poses.act(source.anchor)  # (h, m, 3)
+    one, other = torch.ones_like(moved[..., :1]), torch.ones_like(q[..., :1])
+    seen = poses.inverse().act(q)  # (h, n, 3)
+    own = torch.cat([d, -_dot(d, source.anchor)], -1) * unit
+    lever = own @ torch.cat([seen, torch.ones_like(seen[..., :1])], -1).mT  # target's anchor along the source line
+    back = torch.cat([moved, one], -1) @ (torch.cat([e, -_dot(e, q)], -1) * unit).mT
+    # |p - q|^2 by its binomial; the maps are centred, so little is lost. Both distances across lose from it.
+    spread = torch.cat([-2 * moved, _dot(moved, moved), one], -1) @ (torch.cat([q, other, _dot(q, q)], -1) * unit**2).mT
+    result = spread.addcmul_(lever, lever, value=-0.5).addcmul_(back, back, value=-0.5).clamp_min_(0)
     if tolerance.slope:
-        result.div_((lever * (tolerance.slope / tolerance.position)).square_().add_(1))
-    result.add_(_sine_square(cosine, tolerance), alpha=tolerance.angle**-2)
+        result.div_((lever * tolerance.slope).square_().add_(1))
+    cosine = (d @ poses.rotation.mT) @ (e / tolerance.angle).mT
+    result.addcmul_(cosine, cosine, value=-1).add_(tolerance.angle**-2)
     if source.reach is not None and target.reach is not None:
-        gap = lever.sub_(source.reach[:, None]).sub_(target.reach).clamp_min_(0)
-        result.add_(gap.square_(), alpha=tolerance.position**-2)
-    return result
+        gap = lever.abs_().sub_((source.reach[:, None] + target.reach) * unit).clamp_min_(0)
+        result.addcmul_(gap, gap)
+    return result.masked_fill_(cosine < 0, torch.inf) if tolerance.directed else result
 
 
 def map_scores(poses: Pose, source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance) -> Float[Tensor, " h"]:
     """Number of lines that each pose explains, counting each line of either map once and taking the mean."""
-    block = max(1, 10 * BLOCK // max(1, len(source) * len(target)))
+    block = max(1, 4 * BLOCK // max(1, len(source) * len(target)))
     poses, source, target = poses.to(torch.float32), source.to(torch.float32), target.to(torch.float32)
     scores = []
     for start in range(0, poses.rotation.shape[0], block):
-        fit = pair_residuals(poses[start : start + block], source, target, tolerance).neg_().add_(1).clamp_min_(0)
-        scores.append((fit.amax(2).sum(1) + fit.amax(1).sum(1)) / 2)
+        misfit = pair_residuals(poses[start : start + block], source, target, tolerance)
+        best = torch.cat([misfit.amin(2), misfit.amin(1)], -1)  # of each line of either map
+        scores.append(best.neg_().add_(1).clamp_min_(0).sum(-1) / 2)
     return torch.cat(scores) if scores else poses.translation.new_zeros(0)
 
 
@@ -152,12 +154,6 @@ def line_spacing(lines: AnchoredLines, tolerance: Tolerance) -> float:
     return float(torch.cat(closest).median().sqrt())
 
 
-def _sine_square(cosine: Tensor, tolerance: Tolerance) -> Tensor:
-    """Squared sine of the angle; of directed lines more than a right angle apart, infinite."""
-    sine = 1 - cosine.square()
-    return torch.where(cosine < 0, torch.inf, sine) if tolerance.directed else sine
-
-
 def _pose_entries(poses: Pose) -> Tensor:
     """``(h, 17)``: the entries of R row by row, R^T t, t, |t|^2, 1."""
     t = poses.translation[..., None, :]
@@ -170,6 +166,5 @@ def _outer(a: Tensor, b: Tensor) -> Tensor:
     return (a[:, :, None] * b[:, None, :]).flatten(1)
 
 
-def _expand(a: Tensor, b: Tensor) -> Tensor:
-    """``|a_i - b_j|^2`` by its binomial; the sets are centred, so little is lost."""
-    return a.square().sum(-1)[..., :, None] + b.square().sum(-1)[..., None, :] - 2 * (a @ b.mT)
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    return (a * b).sum(-1, keepdim=True)

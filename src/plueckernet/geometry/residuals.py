@@ -58,7 +58,8 @@ class Residuals:
 
     def __getitem__(self, rows: Bool[Tensor, " n"]) -> Residuals:
         """Those of some matches under one pose."""
-        return Residuals(*(getattr(self, field.name)[rows] for field in fields(self)))
+        index = rows.nonzero()[:, 0]
+        return Residuals(*(getattr(self, field.name)[index] for field in fields(self)))
 
 
 def line_residuals(

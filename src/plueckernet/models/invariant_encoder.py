@@ -36,7 +36,7 @@ _RADII = (1.0, 3.0, 9.0)  # of the neighbourhoods that edges are averaged over, 
 _SHORTEST, _LONGEST = 0.02, 50.0  # what the radial functions cover, in units of the scale
 _PARALLEL = 0.1  # sine of the angle at which the gap is half faded out
 _SCALE_NEIGHBOUR = 8
-_BLOCK_BYTES = {"cpu": 1 << 23, "cuda": 1 << 31}  # of edge features held at once where no gradient is asked for
+_BLOCK_BYTES = {"cpu": 1 << 22, "cuda": 1 << 31}  # of edge features held at once where no gradient is asked for
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class InvariantEncoder(nn.Module):
         # Gain and shift go into the weights: edges are many, weights are few.
         gain, shift = self.gain[mode], self.shift[mode]
         hidden = linear(radial.flatten(-2), self.radial.weight * gain[:, None], self.radial.bias * gain + shift)
-        hidden = hidden + linear(angular, self.angular.weight * gain[:, None])
+        hidden += linear(angular, self.angular.weight * gain[:, None])
         return gelu(hidden), lengths[..., -1]  # (s, r, k, e), (s, r, k)
 
     def _unary(self, lines: LineSet, frame: Frame, scale: Tensor, mode: int) -> Tensor:
@@ -306,4 +306,4 @@ def _bumps(x: Tensor, centres: Tensor) -> Tensor:
     """
     spread = 2 * (centres[1] - centres[0])
     t = (x / spread)[..., None] - centres / spread
-    return t.square_().neg_().add_(1).clamp_min_(0).square_()
+    return t.square_().sub_(1).clamp_max_(0).square_()
