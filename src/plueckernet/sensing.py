@@ -21,9 +21,9 @@ def frame_lines(frame: Frame) -> LineSet:
         settings = RgbdSettings(max_depth=frame.furthest, noise=frame.depth_noise)
         return extract_rgbd(*camera_images(frame), Intrinsics(*frame.intrinsics), settings).lines
     if isinstance(frame, CloudFrame):
-        from plueckernet.extraction import extract_lines, read_points
+        from plueckernet.extraction import extract_lines
 
-        return extract_lines(read_points(frame.cloud)).lines
+        return extract_lines(frame.cloud).lines
     return read_lines(frame.lines)
 
 
