@@ -61,6 +61,8 @@ def train(
         last = out / "last"
         if resume:
             trainer.load(load_checkpoint(last))
+            if (out / "best" / "state.json").exists():  # newer than `last`, if something broke in between
+                trainer.best = load_checkpoint(out / "best").state["best"]
         elif (last / "state.json").exists():
             raise InputError(f"{out} already has a training: continue it by --resume, or choose another folder")
         if source is None:
@@ -79,6 +81,8 @@ def _loop(trainer: Trainer, source: PairSource, office: _Office | None, clock: _
     steps = trainer.config.train.steps
     ending: Ending = "finished"
     batch = source.batch(trainer.step) if trainer.step < steps else None
+    if office is not None:
+        office.begin(trainer.step)
     while batch is not None:
         result = trainer.advance(batch, source, stop=stop.wanted or clock.over())
         batch = result.following
@@ -111,6 +115,10 @@ class _Office:
                 raise InputError(f"{out}: cannot be made: {error.strerror or error}") from error
             with closing(Reporter(out, config.train.steps, quiet=quiet)) as reporter:
                 yield _Office(config, out, reporter, validator)
+
+    def begin(self, step: int) -> None:
+        """From here on time is counted: the first pairs are there."""
+        self._logged, self._logged_step = time.monotonic(), step
 
     def after(self, trainer: Trainer, result: StepResult) -> None:
         """Everything that may be due after a step."""
