@@ -19,6 +19,7 @@ class ProtocolName(enum.StrEnum):
     UNDIRECTED = "undirected"
     ANY = "any"
     SCAN = "scan"
+    RECORDED = "recorded"
 
 
 def evaluate(
@@ -36,12 +37,12 @@ def evaluate(
     """Measure methods: errors, success, matches, time. Prints JSON; pairs that are known are not computed again.
 
     Protocols: paper (directed, up to 45° about each axis), undirected (the same, directions unknown), any (any
-    rotation, directions unknown), scan (two surveys of neighbouring places).
+    rotation, directions unknown), scan (two surveys of neighbouring places), recorded (pairs of a prepared dataset).
     """
     import torch
 
     from plueckernet.data.protocols import AnyProtocol, PaperProtocol, ScanProtocol
-    from plueckernet.evaluation.protocols import Protocol
+    from plueckernet.evaluation.protocols import Protocol, Recorded
     from plueckernet.evaluation.runner import Runner, RunSettings
     from plueckernet.evaluation.summary import summarise
 
@@ -50,6 +51,7 @@ def evaluate(
         ProtocolName.UNDIRECTED: PaperProtocol(directed=False, keep=keep),
         ProtocolName.ANY: AnyProtocol(keep=keep),
         ProtocolName.SCAN: ScanProtocol(overlap=keep),
+        ProtocolName.RECORDED: Recorded(),
     }
     torch.set_num_threads(1)
     settings = RunSettings(out, None, device, workers, weights, parsed_data(data))

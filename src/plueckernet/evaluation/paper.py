@@ -26,3 +26,12 @@ SECONDS: dict[str, dict[str, dict[str, float]]] = {  # means, on a Titan XP
     },
 }
 APOLLO = {"PlückerNet": (1.13, 0.44), "ICL": (2.83, 1.12)}  # median degrees and metres of consecutive frames
+
+
+def recall_points(dataset: str, method: str, quantity: str) -> list[tuple[float, float]]:
+    """Points of the paper's recall curves that it gives numbers for: threshold and recall."""
+    if dataset == "block":
+        medians = APOLLO.get(method)
+        return [] if medians is None else [(medians[("rotation", "translation").index(quantity)], 0.5)]
+    published = TABLE_1.get(dataset, {}).get(method)
+    return [] if published is None else list(zip(published[quantity], (0.25, 0.5, 0.75), strict=True))

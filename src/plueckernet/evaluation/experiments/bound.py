@@ -60,7 +60,7 @@ def figures(document: Document) -> dict[str, Figure]:
         values = {role: [cell[q]["multiple"] for q in _QUANTITIES] for role, cell in shown.items()}
         draw_bars(one, _QUANTITIES, values, ROLES)
         one.axhline(1.0, color="black", linestyle=":", linewidth=1)
-        one.set(ylabel="median error over the bound's", ylim=(0, None), title=label)
+        one.set(ylabel="median error / bound", ylim=(0, None), title=label)
     return {"multiples": finish(figure, axes)}
 
 

@@ -18,9 +18,9 @@ _PROTOCOL = Driving()
 def run(runner: Runner) -> Document:
     """Recall curves on consecutive frames: recorded ones, or the stand-in for the paper's drive."""
     protocol = native(runner, _DATASET, _PROTOCOL)
-    found = predictions_of(runner, [protocol], _ROLES, 2 * SWEPT, [_DATASET])
+    found = predictions_of(runner, [protocol], _ROLES, SWEPT, [_DATASET])
     single = {_DATASET: {role: cells[0] for role, cells in found[_DATASET].items()}}
-    return {**frame(runner, [protocol], 2 * SWEPT, [_DATASET]), **recall.curves(single)}
+    return {**frame(runner, [protocol], SWEPT, [_DATASET]), **recall.curves(single)}
 
 
 def tables(document: Document) -> list[Table]:

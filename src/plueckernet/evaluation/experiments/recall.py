@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from plueckernet.evaluation.experiments.base import ROLES, Document, Experiment
 from plueckernet.evaluation.experiments.main_cells import main_predictions
-from plueckernet.evaluation.paper import TABLE_1
+from plueckernet.evaluation.paper import recall_points
 from plueckernet.evaluation.plots import Figure, draw, draw_paper, finish, panels
 from plueckernet.evaluation.predictions import Prediction
 from plueckernet.evaluation.runner import Runner
@@ -56,16 +56,15 @@ def tables(document: Document) -> list[Table]:
 
 
 def figures(document: Document) -> dict[str, Figure]:
-    """Two panels a dataset; stars are the quartiles of the paper's Table 1."""
+    """Two panels a dataset; stars are what the paper gives numbers for."""
     figure, axes = panels(len(document["datasets"]), 2)
     for row, (name, label) in zip(axes, document["datasets"].items(), strict=True):
         for one, (quantity, unit) in zip(row, _UNITS.items(), strict=True):
             x = document["thresholds"][quantity]
             for role, cell in document["cells"][name].items():
                 draw(one, x, cell["recall"][quantity], role, ROLES[role], markers=False)
-                published = TABLE_1.get(name, {}).get(ROLES[role])
-                if published is not None:
-                    inside = [(v, q) for v, q in zip(published[quantity], (0.25, 0.5, 0.75), strict=True) if v <= x[-1]]
+                inside = [point for point in recall_points(name, ROLES[role], quantity) if point[0] <= x[-1]]
+                if inside:
                     draw_paper(one, [v for v, _ in inside], [q for _, q in inside], role, f"{ROLES[role]}, paper")
             one.set(xlabel=unit, ylabel="recall", ylim=(0, 1.02), xlim=(0, x[-1]), title=label)
     return {"recall": finish(figure, axes)}
