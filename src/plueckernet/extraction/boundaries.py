@@ -75,7 +75,7 @@ def _outer_sides(flat: Float64[np.ndarray, "n 2"], spacing: Float64[np.ndarray, 
     return ends.astype(np.int64)
 
 
-def _chains(sides: Int64[np.ndarray, "s 2"]) -> list[Int64[np.ndarray, " c"]]:
+def _chains(sides: Int64[np.ndarray, "s 2"]) -> list[Int64[np.ndarray, " _"]]:
     """Walk along directed sides; each is walked once."""
     after: dict[int, list[int]] = {}
     for start, end in sides.tolist():
@@ -130,7 +130,7 @@ def _off_chord(position: Float64[np.ndarray, "n 3"]) -> Float64[np.ndarray, " n"
     return np.asarray(np.linalg.norm(np.cross(offset, chord / length), axis=1))
 
 
-def by_plane(label: Int64[np.ndarray, " m"], amount: int) -> list[Int64[np.ndarray, " n"]]:
+def by_plane(label: Int64[np.ndarray, " m"], amount: int) -> list[Int64[np.ndarray, " _"]]:
     """The nodes of each plane."""
     order = np.argsort(label, kind="stable")
     cuts = np.searchsorted(label[order], np.arange(amount + 1))

@@ -14,7 +14,7 @@ from plueckernet.extraction.neighbourhoods import Nodes
 from plueckernet.extraction.planes import Planes, fit_plane
 from plueckernet.extraction.segments import Line
 
-_FLATTEST = np.sin(np.radians(20.0))  # planes at a smaller angle have no reliable intersection
+_FLATTEST = np.sin(np.radians(30.0))  # planes at a smaller angle may be pieces of a curve
 _REACH = 2.5  # spacings from the line up to which a plane reaches it
 _CLAIM = 3.0  # spacings from the line within which an outline is that of the edge
 
@@ -31,7 +31,7 @@ class _Side:
 def creases(
     nodes: Nodes,
     planes: Planes,
-    members: list[Int64[np.ndarray, " n"]],
+    members: list[Int64[np.ndarray, " _"]],
     outlines: list[Outline],
     least: float,
 ) -> tuple[Segments, Bool[np.ndarray, " m"]]:
@@ -56,7 +56,7 @@ def creases(
 
 
 def _meeting(
-    nodes: Nodes, planes: Planes, members: list[Int64[np.ndarray, " n"]], outlines: list[Outline]
+    nodes: Nodes, planes: Planes, members: list[Int64[np.ndarray, " _"]], outlines: list[Outline]
 ) -> Iterator[tuple[int, int]]:
     """Pairs of planes at an angle whose boxes touch."""
     usable = np.array([p for p, one in enumerate(outlines) if len(one)], np.int64)
@@ -141,7 +141,7 @@ def _refined(
 
 
 def _explained(
-    nodes: Nodes, line: Line, ends: Float64[np.ndarray, "2 3"], outline_nodes: list[Int64[np.ndarray, " b"]]
+    nodes: Nodes, line: Line, ends: Float64[np.ndarray, "2 3"], outline_nodes: list[Int64[np.ndarray, " _"]]
 ) -> Int64[np.ndarray, " e"]:
     """Outline nodes of the two planes along the stretch."""
     node = np.concatenate(outline_nodes)

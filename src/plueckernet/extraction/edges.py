@@ -15,6 +15,7 @@ from plueckernet.extraction.segments import Line, fit_line, runs
 
 _CURVED = np.cos(np.radians(45.0))  # outline against the line it supports
 _STRAY = 1.3  # spacings of an outline node from its line
+_SHORTEST = 5.0  # local spacings; what is shorter may be a piece of a curve
 _GAP = 6.0  # spacings that a line bridges
 _FEWEST = 4  # outline nodes, and places along a line, that make a segment
 _REACH = 1.6  # spacings about a line within which its points are sought
@@ -50,7 +51,7 @@ def outline_segments(
         line = fit_line(position[grown])
         along = line.along(position[grown])
         span = float(along.max() - along.min())
-        if span < least or span > 3.0 * spacing[grown].sum():
+        if span < max(least, _SHORTEST * float(np.median(spacing[grown]))) or span > 3.0 * spacing[grown].sum():
             continue
         free[grown] = False
         outward = np.cross(one.tangent[grown].mean(axis=0), surface.normal)

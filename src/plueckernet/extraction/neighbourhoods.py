@@ -61,7 +61,7 @@ def spacing_and_noise(
     sample = points[rng.permutation(len(points))[:_SAMPLE]]
     distance, _ = _nearest(tree, sample, min(7, len(points)))
     for size in _NOISE_NEIGHBOURS:
-        if 50 * size > len(points) > 50 * _NOISE_NEIGHBOURS[0] or size > len(points):
+        if size > max(_NOISE_NEIGHBOURS[0], len(points) // 20) or size > len(points):
             break
         values, _ = _principal(points[_nearest(tree, sample, size)[1]])
         flat = (values[:, 0] < _FLAT * values[:, 1]) & (values[:, 1] > _LEAST_SPREAD * values[:, 2])

@@ -125,6 +125,8 @@ def cloud_segments(
     points: Points, origin: Float64[np.ndarray, " 3"], settings: PointCloudSettings, progress: Callable[[float], None]
 ) -> tuple[Scale, Segments]:
     """Segments of a cloud whose coordinates are relative to ``origin``, as are those of the segments."""
+    if len(points) < settings.min_plane:
+        return Scale(0.0, 0.0, 0.0), Segments.empty()
     rng = np.random.default_rng(settings.seed)
     points_tree = cKDTree(points)
     spacing, noise = spacing_and_noise(points, points_tree, rng)

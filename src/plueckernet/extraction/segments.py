@@ -42,7 +42,7 @@ def fit_line(position: Float64[np.ndarray, "n 3"], weight: Float64[np.ndarray, "
     return Line(centre, vectors[:, 2])
 
 
-def runs(along: Float64[np.ndarray, " n"], gap: Float64[np.ndarray, " n"] | float) -> list[Int64[np.ndarray, " r"]]:
+def runs(along: Float64[np.ndarray, " n"], gap: Float64[np.ndarray, " n"] | float) -> list[Int64[np.ndarray, " _"]]:
     """Places of points in order along a line, cut where two follow each other at more than the gap."""
     order = np.argsort(along, kind="stable")
     limit = gap if isinstance(gap, float) else gap[order][1:]

@@ -20,7 +20,7 @@ _GRID = 512  # cells a side of the grid on which tiles are cut
 _MARGIN = 0.06  # of the longer side of a tile
 _CHUNK = 1_000_000  # points read at a time
 
-Points = Float64[np.ndarray, "n 3"]
+Points = Float64[np.ndarray, "_ 3"]
 Box = Float64[np.ndarray, "2 2"]  # lower and upper corner in x and y
 
 

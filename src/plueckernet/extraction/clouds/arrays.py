@@ -9,7 +9,7 @@ from jaxtyping import Float64, Shaped
 
 from plueckernet.io.source import Source
 
-Chunks = Iterator[Float64[np.ndarray, "n 3"]]
+Chunks = Iterator[Float64[np.ndarray, "_ 3"]]
 _MAGIC = b"\x93NUMPY"
 _BRIGHTEST = 255.0  # of a reflectance
 

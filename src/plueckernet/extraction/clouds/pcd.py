@@ -11,7 +11,7 @@ from jaxtyping import Float64, Shaped
 
 from plueckernet.io.source import Source, is_count, numbers, shown
 
-Chunks = Iterator[Float64[np.ndarray, "n 3"]]
+Chunks = Iterator[Float64[np.ndarray, "_ 3"]]
 _HEADER_LINES = 64  # PCD has eleven and comments
 _KINDS = {"F": "f", "I": "i", "U": "u"}
 

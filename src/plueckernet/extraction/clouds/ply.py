@@ -11,7 +11,7 @@ from jaxtyping import Float64
 from plueckernet.io.ply import Element, Header, read_header
 from plueckernet.io.source import Source, numbers
 
-Chunks = Iterator[Float64[np.ndarray, "n 3"]]
+Chunks = Iterator[Float64[np.ndarray, "_ 3"]]
 
 
 def read_ply(source: Source, size: int) -> Chunks:

@@ -16,7 +16,7 @@ from plueckernet.io.source import Source
 
 CHUNK = 1_000_000  # points read at a time
 
-Reader = Callable[[Source, int], Iterator[Float64[np.ndarray, "n 3"]]]
+Reader = Callable[[Source, int], Iterator[Float64[np.ndarray, "_ 3"]]]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ CLOUD_FORMATS = (
 
 def point_chunks(
     path: str | Path, size: int = CHUNK, *, format: str | None = None
-) -> Iterator[Float64[np.ndarray, "n 3"]]:
+) -> Iterator[Float64[np.ndarray, "_ 3"]]:
     """The points of a file, about ``size`` at a time; rows that are not finite are left out.
 
     Args:

@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from plueckernet.errors import MissingDependencyError
 from plueckernet.io.source import Source
 
-Chunks = Iterator[Float64[np.ndarray, "n 3"]]
+Chunks = Iterator[Float64[np.ndarray, "_ 3"]]
 
 
 def recognises_las(source: Source) -> bool:

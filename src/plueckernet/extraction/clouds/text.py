@@ -15,7 +15,7 @@ from jaxtyping import Float64
 from plueckernet.io.source import Source, is_number, numbers, shown
 
 _VTK_TYPES = {"float": ">f4", "double": ">f8"}
-Chunks = Iterator[Float64[np.ndarray, "n 3"]]
+Chunks = Iterator[Float64[np.ndarray, "_ 3"]]
 
 
 def read_table(source: Source, size: int) -> Chunks:

@@ -1,0 +1,153 @@
+"""Lines from clouds whose edges are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.synthetic_clouds import Patch, Scene, agreement, boxes, dense, facade, lidar, on, unique_edges
+
+from plueckernet.errors import InputError
+from plueckernet.extraction import ExtractedLines, PointCloudSettings, extract_lines
+from plueckernet.extraction.neighbourhoods import make_nodes, spacing_and_noise, thin
+from plueckernet.geometry.pose import rotation_exp
+
+ONE_THREAD = PointCloudSettings(workers=1)
+
+
+def a_box(noise: float = 0.005, spacing: float = 0.025) -> tuple[np.ndarray, Scene]:
+    rng = np.random.default_rng(1)
+    scene = boxes(rng, count=1, room=2.2)
+    return dense(scene, spacing, noise, rng), scene
+
+
+@pytest.fixture(scope="module")
+def found() -> tuple[np.ndarray, Scene, ExtractedLines]:
+    points, scene = a_box()
+    return points, scene, extract_lines(points, ONE_THREAD)
+
+
+def test_edges_of_a_box_in_a_corner(found: tuple[np.ndarray, Scene, ExtractedLines]) -> None:
+    _, scene, lines = found
+    result = agreement(lines.endpoints, scene.edges)
+    assert result["recall"] > 0.95
+    assert result["precision"] > 0.98
+    assert result["edges_found"] == 1.0
+
+
+def test_edges_of_a_facade_with_a_window() -> None:
+    scene = facade(1, 1)
+    lines = extract_lines(dense(scene, 0.02, 0.005, np.random.default_rng(2)), ONE_THREAD)
+    result = agreement(lines.endpoints, scene.edges)
+    assert result["recall"] > 0.95
+    assert result["precision"] > 0.95
+
+
+def test_quality_of_lines(found: tuple[np.ndarray, Scene, ExtractedLines]) -> None:
+    points, _, lines = found
+    assert len(lines.support) == len(lines.residual) == len(lines)
+    assert (lines.support > 4).all()
+    assert lines.support.sum() < len(points)
+    assert (lines.residual < 0.05).all()  # two spacings
+    assert (lines.residual > 0).all()
+
+
+def test_the_cloud_moved_moves_the_lines(found: tuple[np.ndarray, Scene, ExtractedLines]) -> None:
+    """Also to where float32 would leave nothing of it."""
+    import torch
+
+    points, scene, _ = found
+    turn = rotation_exp(torch.tensor([0.3, -0.5, 1.1], dtype=torch.float64)).numpy()
+    shift = np.array([4e5, 5.6e6, 120.0])
+    moved = extract_lines(points @ turn.T + shift, ONE_THREAD)
+    result = agreement((moved.endpoints - shift) @ turn, scene.edges)
+    assert result["recall"] > 0.95
+    assert result["precision"] > 0.98
+
+
+def test_the_unit_does_not_matter(found: tuple[np.ndarray, Scene, ExtractedLines]) -> None:
+    points, _, lines = found
+    scaled = extract_lines(1024.0 * points, ONE_THREAD)
+    np.testing.assert_allclose(scaled.endpoints, 1024.0 * lines.endpoints, rtol=1e-6, atol=1e-3)
+
+
+def test_tiles_find_what_the_whole_has(found: tuple[np.ndarray, Scene, ExtractedLines], tmp_path: Path) -> None:
+    points, scene, _ = found
+    np.save(tmp_path / "cloud.npy", points)
+    shares: list[float] = []
+    lines = extract_lines(tmp_path / "cloud.npy", PointCloudSettings(workers=1, tile_points=15_000), shares.append)
+    result = agreement(lines.endpoints, scene.edges)
+    assert result["recall"] > 0.9
+    assert result["precision"] > 0.97
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1.0)
+
+
+def test_no_lines_where_there_are_none() -> None:
+    rng = np.random.default_rng(3)
+    ball = rng.normal(size=(20_000, 3))
+    ball /= np.linalg.norm(ball, axis=1, keepdims=True)
+    smoke = rng.uniform(-1, 1, (5_000, 3))
+    for cloud in (smoke, smoke[:1], smoke[:20], np.zeros((30, 3))):
+        assert len(extract_lines(cloud, ONE_THREAD)) == 0
+    assert extract_lines(ball, ONE_THREAD).lines.lengths().sum() < 1.0  # facets of a ball, at most
+
+
+def test_rings_of_a_lidar_are_no_lines() -> None:
+    """Flat ground alone: rings, the blind spot below the sensor and the end of the range are no edges."""
+    ground = Patch(np.array([-60.0, -60, 0]), np.array([120.0, 0, 0]), np.array([0, 120.0, 0]))
+    cloud = lidar(Scene([ground], ground.edges()), np.array([0, 0, 1.7]), 32, 0.02, np.random.default_rng(4))
+    cloud = cloud[np.linalg.norm(cloud, axis=1) < 20]
+    lines = extract_lines(cloud, PointCloudSettings(workers=1, viewpoint=(0.0, 0.0, 1.7)))
+    assert lines.lines.lengths().sum() < 0.05 * 2 * np.pi * 20
+
+
+def test_a_viewpoint_tells_shadows_from_edges() -> None:
+    """A screen before a wall: with the viewpoint its shadow on the wall is no line any more, its edges still are."""
+    wall = Patch(np.array([-5.0, 6, 0]), np.array([10.0, 0, 0]), np.array([0, 0, 4.0]))
+    screen = Patch(np.array([-1.0, 3, 0.5]), np.array([2.0, 0, 0]), np.array([0, 0, 2.0]))
+    sensor = np.array([0.0, 0, 1.5])
+    scene = Scene([wall, screen], unique_edges([wall, screen]))
+    cloud = lidar(scene, sensor, 64, 0.005, np.random.default_rng(5))
+    uprights = np.array([[[x, 6, 0.0], [x, 6, 2.9]] for x in (-2.0, 2.0)])  # where the shadow ends on the wall
+    plain = extract_lines(cloud, ONE_THREAD).endpoints
+    seen = extract_lines(cloud, PointCloudSettings(workers=1, viewpoint=(0.0, 0.0, 1.5))).endpoints
+    assert all(on(upright, plain, 0.15, 5.0, 0.02) > 0.5 for upright in uprights)
+    assert all(on(upright, seen, 0.15, 5.0, 0.02) < 0.1 for upright in uprights)
+    sides = [edge for edge in screen.edges() if abs(edge[1] - edge[0])[2] > 1]
+    assert all(on(side, seen, 0.1, 5.0, 0.02) > 0.5 for side in sides)
+
+
+def test_spacing_and_noise_are_measured() -> None:
+    from scipy.spatial import cKDTree
+
+    floor = Patch(np.zeros(3), np.array([4.0, 0, 0]), np.array([0, 4.0, 0]))
+    for noise in (0.0, 0.005, 0.03):
+        points = dense(Scene([floor], floor.edges()), 0.02, noise, np.random.default_rng(6))
+        spacing, scatter = spacing_and_noise(points, cKDTree(points), np.random.default_rng(0))
+        assert scatter == pytest.approx(noise, rel=0.15, abs=1e-6)
+        assert 0.01 < spacing < 0.06
+
+
+def test_thinning_keeps_points_and_their_mean() -> None:
+    points = np.random.default_rng(7).normal(size=(500, 3))
+    centroid, count, cell = thin(points, np.ones(500, np.int64), 0.7)
+    assert count.sum() == 500
+    np.testing.assert_allclose(count @ centroid, points.sum(axis=0))
+    np.testing.assert_allclose(points[cell == 3].mean(axis=0), centroid[3])
+
+
+def test_normals_of_rings_come_from_larger_cells() -> None:
+    ring = np.linspace(0, 2 * np.pi, 3000, endpoint=False)
+    cloud = np.concatenate([np.stack([r * np.cos(ring), r * np.sin(ring), 0 * ring], 1) for r in (4.0, 4.5, 5.0, 5.5)])
+    nodes = make_nodes(cloud, 0.02, 0.0)
+    flat = nodes.roughness < 0.1
+    assert nodes.count[flat].sum() > 0.95 * len(cloud)
+    assert np.abs(nodes.normal[flat, 2]).min() > 0.999
+    assert nodes.spacing[flat].min() > 0.1  # not the 1 cm between points of a ring
+
+
+def test_bad_input() -> None:
+    with pytest.raises(InputError, match="no points"):
+        extract_lines(np.full((5, 3), np.nan))
