@@ -137,7 +137,7 @@ def parse_config(tables: Mapping[str, Any], path: Path) -> TrainingConfig:
     data = tables.get("data", {})
     return TrainingConfig(
         name=tables["name"],
-        model=_model(tables.get("model"), path),
+        model=parse_model(tables.get("model"), path),
         data=from_table(StreamSettings, data, "data", path),
         train=from_table(TrainSettings, tables.get("train", {}), "train", path),
         validation=_validation(tables.get("validation", {}), data, path),
@@ -158,7 +158,8 @@ def _validation(table: Any, data: Mapping[str, Any], path: Path) -> ValidationSe
     return replace(from_table(ValidationSettings, rest, "validation", path), cells=streams)
 
 
-def _model(table: Any, path: Path) -> ModelSettings:
+def parse_model(table: Any, path: Path) -> ModelSettings:
+    """The [model] of a config."""
     settings = dict(table) if isinstance(table, Mapping) else {}
     network = settings.pop("network", None)
     if network not in get_args(Network):

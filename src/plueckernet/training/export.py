@@ -9,7 +9,7 @@ from typing import Any
 from plueckernet.errors import FormatError, InputError
 from plueckernet.models.weights import ModelCard, save_pretrained
 from plueckernet.training.checkpoint import find_checkpoint, load_checkpoint
-from plueckernet.training.config import parse_config
+from plueckernet.training.config import parse_model
 
 MOST_BYTES = 10_000_000  # of a file that ships with the package
 
@@ -24,8 +24,8 @@ def export_weights(
     """
     folder = find_checkpoint(checkpoint)
     loaded = load_checkpoint(folder)
-    config = parse_config(loaded.state["config"], folder / "state.json")
-    model = config.model.build(seed=0)
+    config = loaded.state["config"]
+    model = parse_model(config["model"], folder / "state.json").build(seed=0)
     try:
         model.load_state_dict(dict(loaded.weights))
     except RuntimeError as error:
@@ -36,9 +36,9 @@ def export_weights(
         raise InputError(f"{folder}: {size / 1e6:.1f} MB of weights are more than 10 MB; export them in 16 bits")
     numbers: dict[str, Any] = {"steps": loaded.state["step"], "validation": loaded.state["best"]}
     card = ModelCard(
-        name=name or config.name,
-        data=config.card.data,
-        protocol=config.card.protocol,
+        name=name or config["name"],
+        data=config["card"]["data"],
+        protocol=config["card"]["protocol"],
         numbers=numbers | ({"results": _read_json(results)} if results is not None else {}),
         version=loaded.state["version"],
     )

@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -15,7 +16,7 @@ from plueckernet.data.batches import PairBatch
 from plueckernet.errors import InputError
 from plueckernet.models import MatchOutput
 from plueckernet.training.checkpoint import Checkpoint
-from plueckernet.training.config import TrainingConfig, TrainSettings
+from plueckernet.training.config import TrainingConfig, TrainSettings, parse_model
 from plueckernet.training.distributed import Processes
 from plueckernet.training.guard import SNAPSHOT_EVERY, Guard
 from plueckernet.training.objective import Prediction, autocast, loss_of, match_quality, match_sums
@@ -135,7 +136,7 @@ class Trainer:
     def load(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint; one of another network raises :class:`InputError`."""
         state = checkpoint.state
-        if state["config"]["model"] != self.config.to_tables()["model"]:
+        if parse_model(state["config"]["model"], Path("state.json")) != self.config.model:
             raise InputError("the checkpoint is of another network than [model] describes")
         self._restore(checkpoint.tensors)
         self.step, self.best = state["step"], state["best"]
