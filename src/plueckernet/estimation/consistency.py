@@ -23,7 +23,7 @@ def compatibility(source: AnchoredLines, target: AnchoredLines, tolerance: Toler
     count = len(source)
     both = _Sides.of(source, target)
     compatible = torch.zeros(count, count, device=source.anchor.device)
-    size = max(1, BLOCK // max(1, count))
+    size = max(1, 2 * BLOCK // max(1, count))
     for start in range(0, count, size):  # pairs (i, j) with i < j, and some more
         compatible[start : start + size, start:] = _margin(both, tolerance, start, size).gt_(0)
     compatible.triu_(1)
@@ -40,9 +40,10 @@ def second_order(compatible: Float[Tensor, "k k"]) -> Float[Tensor, "k k"]:
 
 def match_support(support: Float[Tensor, "k k"], iterations: int = 4) -> Float[Tensor, " k"]:
     """How strongly each match belongs to the largest consistent group: about the leading eigenvector, of length 1."""
-    weight = support.sum(-1)
+    scale = 1 / max(1, len(support)) ** 2  # entries are at most the number of matches, so this keeps them below one
+    weight = support.sum(-1).mul_(scale)
     for _ in range(iterations):
-        weight = support @ (weight / weight.norm().clamp_min(1e-30))
+        weight = (support @ weight).mul_(scale)
     return weight / weight.norm().clamp_min(1e-30)
 
 

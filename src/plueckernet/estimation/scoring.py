@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import pad
 
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
@@ -71,14 +70,15 @@ class RowScorer:
 
     def __init__(self, source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance) -> None:
         d, f, q, e = source.lines.direction, source.lines.footpoints(), target.anchor, target.lines.direction
-        constant = q.square().sum(-1, keepdim=True) + f.square().sum(-1, keepdim=True)
-        square = torch.cat([2 * _outer(q, f), -2 * f, 2 * q, -torch.ones_like(constant), -constant], -1)
-        square = square * tolerance.position**-2
-        square[:, -1] += 1 - tolerance.angle**-2
-        along = pad(torch.cat([_outer(q, d), -d], -1) / tolerance.position, (0, 5))
-        cosine = pad(_outer(e, d) / tolerance.angle, (0, 8))
+        unit, count = 1 / tolerance.position, len(source)
+        left, right = torch.cat([q, q, e]), torch.cat([2 * unit**2 * f, unit * d, d / tolerance.angle])
+        rest = left.new_zeros(3 * count, 8)  # of R^T t, t, |t|^2 and 1
+        rest[:count, :3], rest[:count, 3:6], rest[:count, 6] = -right[:count], 2 * unit**2 * q, -(unit**2)
+        rest[:count, 7] = (1 - tolerance.angle**-2) - unit**2 * (q.square() + f.square()).sum(-1)
+        rest[count : 2 * count, :3] = -right[count : 2 * count]
+        outer = (left[:, :, None] * right[:, None, :]).flatten(1)
         # Single precision will do: distances are in tolerances, and the maps are centred.
-        self._forms = torch.cat([square, along, cosine]).float().mT.contiguous()  # (17, 3 k)
+        self._forms = torch.cat([outer, rest], -1).mT.float().contiguous()  # (17, 3 k)
         self.tolerance = tolerance
 
     def fit(self, poses: Pose) -> Float[Tensor, "h k"]:
@@ -160,10 +160,6 @@ def _pose_entries(poses: Pose) -> Tensor:
     rotation = poses.rotation.flatten(-2)
     local, square = (t @ poses.rotation)[..., 0, :], (t @ t.mT)[..., 0]
     return torch.cat([rotation, local, poses.translation, square, torch.ones_like(square)], -1)
-
-
-def _outer(a: Tensor, b: Tensor) -> Tensor:
-    return (a[:, :, None] * b[:, None, :]).flatten(1)
 
 
 def _dot(a: Tensor, b: Tensor) -> Tensor:

@@ -123,9 +123,10 @@ def two_line_agreement(source: LineSet, target: LineSet, angle: float, distance:
     # cos(x - y) = cos x cos y + sin x sin y; flipping one line negates its cosine and its signed distance.
     product, sines = cosines[0] * cosines[1], sine * other_sine
     skewed = torch.minimum(sine, other_sine) > max(angle, 1e-3)
-    same = skewed & (sines + product > math.cos(angle)) & ((gap - other_gap).abs() < distance)
-    opposite = skewed & (sines - product > math.cos(angle)) & ((gap + other_gap).abs() < distance)
-    return torch.stack([same, same, opposite, opposite], -1)
+    sign = direction.new_tensor([1, 1, -1, -1])
+    turned = sines[..., None] + product[..., None] * sign > math.cos(angle)
+    shifted = (gap[..., None] - other_gap[..., None] * sign).abs_() < distance
+    return skewed[..., None] & turned & shifted
 
 
 def fit_directed(
