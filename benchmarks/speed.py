@@ -2,8 +2,7 @@
 
 ``python -m benchmarks.speed`` writes ``results/speed.json``. Pairs are surveys that share 60 % of a place, thinned to
 100, 300 and 1,000 lines a side. Each registration is timed next to one run of the loop (1,000 hypotheses, 200 matches,
-no signs), on one thread; what is reported are medians of the ratios. The network has random weights: they do not
-change what it costs.
+no signs), on one thread; what is reported are medians of the ratios.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from benchmarks.harness import progress, save
 from plueckernet.data.protocols import ScanProtocol, sample_pair
 from plueckernet.data.scenes import make_scene
 from plueckernet.geometry import LineSet
-from plueckernet.models.matcher import InvariantConfig, build_matcher
-from plueckernet.registration import LineMatcher, register
+from plueckernet.registration import register
 
 SIZES = (100, 300, 1000)  # lines a side
+MATCHERS = ("invariant", "descriptors")
 PAIRS = 7
 Pair = tuple[LineSet, LineSet]
 
@@ -51,12 +50,12 @@ def plain_loop() -> Callable[[], object]:
     return lambda: plain_ransac(*rows, signed=False)
 
 
-def ratios(lines: list[Pair], matcher: LineMatcher | None, label: str) -> dict[str, float]:
+def ratios(lines: list[Pair], matcher: str) -> dict[str, float]:
     """Median over the pairs of each stage's time, and of the whole call's, over that of the loop just before."""
     loop = plain_loop()
-    register(*lines[0], matcher=matcher)
+    register(*lines[0], matcher=matcher)  # weights are read once
     found: dict[str, list[float]] = {}
-    for source, target in progress(lines, label):
+    for source, target in progress(lines, f"{len(lines[0][0])} lines a side, {matcher}"):
         start = time.perf_counter()
         loop()
         middle = time.perf_counter()
@@ -70,20 +69,17 @@ def ratios(lines: list[Pair], matcher: LineMatcher | None, label: str) -> dict[s
 def main() -> None:
     """Run, print, save."""
     torch.set_num_threads(1)
-    torch.manual_seed(0)
-    network = build_matcher(InvariantConfig()).eval().match
     rows: list[dict[str, Any]] = []
     for size in SIZES:
         lines = pairs(size)
-        for name, matcher in (("descriptors", None), ("network", network)):
-            label = f"{size} lines a side, {name}"
-            rows.append({"lines": size, "matcher": name, "pairs": PAIRS, **ratios(lines, matcher, label)})
+        for matcher in MATCHERS:
+            rows.append({"lines": size, "matcher": matcher, "pairs": PAIRS, **ratios(lines, matcher)})
     whole = {(row["lines"], row["matcher"]): row["register"] for row in rows}
     table = [
         {"what": f"time of register(), {matcher}, {' / '.join(map(str, SIZES))} lines a side, over the plain loop's",
-         "asked": "< 1 for 300 lines" if matcher == "network" else "",
+         "asked": "< 1 for 300 lines" if matcher == "invariant" else "",
          "measured": " / ".join(f"{whole[size, matcher]:.2f}" for size in SIZES)}
-        for matcher in ("network", "descriptors")
+        for matcher in MATCHERS
     ]  # fmt: skip
     save("speed", {"table": table, "ratios_to_the_plain_loop": rows})
     for row in rows:
