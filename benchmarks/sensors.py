@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -31,7 +31,7 @@ from plueckernet.io.trajectories import Trajectory, stack_poses
 from plueckernet.odometry import OdometrySettings, absolute_error, relative_error, relative_errors, track
 from plueckernet.sensing import camera_images, frame_lines
 
-ROTATIONS = 3  # of each pair of scans, and pairs of images for each gap
+ROTATIONS = 2  # of each pair of scans, and pairs of images for each gap
 GAPS = (5, 10, 15, 20, 25)  # frames between the images of a pair
 TUM_DELAY = -0.02  # s; the images of fr1/rpy are this much later than their time says
 # The apartment has no given pose. This one is where Open3D's point-to-plane ICP ends from the identity, in steps of
@@ -46,22 +46,32 @@ APARTMENT = [
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """A scan, or the points of an image with depth."""
+    """A scan, or the points of an image with depth, and what finds its lines."""
 
     points: np.ndarray
-    frame: CameraFrame | None = None
+    find: Callable[[np.ndarray], LineSet]
 
     @cached_property
     def lines(self) -> LineSet:
         """Its lines."""
-        return extract_lines(self.points).lines if self.frame is None else frame_lines(self.frame)
+        return self.find(self.points)
 
     def turned(self, turn: Pose) -> Cloud:
-        """The same in another frame. Lines of images are found in the image, so those are turned themselves."""
-        moved = Cloud(turn.act(torch.from_numpy(self.points)).numpy(), self.frame)
-        if self.frame is not None:
-            moved.__dict__["lines"] = turn @ self.lines
-        return moved
+        """The same in another frame. Lines of images are found in the image, so they are turned themselves."""
+        moved = turn.act(torch.from_numpy(self.points)).numpy()
+        return Cloud(moved, self.find if self.find is _scan_lines else lambda _: turn @ self.lines)
+
+
+def _scan_lines(points: np.ndarray) -> LineSet:
+    return extract_lines(points).lines
+
+
+def _scan(points: np.ndarray) -> Cloud:
+    return Cloud(points, _scan_lines)
+
+
+def _image(frame: CameraFrame) -> Cloud:
+    return Cloud(_back_projected(frame), lambda _: frame_lines(frame))
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,24 +95,24 @@ def pairs(folder: Path, rotations: int) -> Iterator[Pair]:
         for number in range(rotations):
             first = number * (len(frames) - 1 - gap) // max(1, rotations - 1)
             for place in (first, first + gap):
-                clouds.setdefault(place, Cloud(_back_projected(frames[place]), frames[place]))
+                clouds.setdefault(place, _image(frames[place]))
             truth = _between(frames[first], frames[first + gap])
             yield _turned("7-Scenes kitchen", clouds[first + gap], clouds[first], truth, 100 * gap + number)
 
 
 def _scans(folder: Path) -> Iterator[tuple[str, Cloud, Cloud, Pose]]:
     matcher = folder / "lidar_libpointmatcher"
-    apartment = (Cloud(read_points(matcher / f"cloud_{place}.vtk")) for place in (1, 0))
+    apartment = (_scan(read_points(matcher / f"cloud_{place}.vtk")) for place in (1, 0))
     yield "apartment", *apartment, _pose(APARTMENT)
     rows = (matcher / "carCloudList.csv").read_text().splitlines()
-    car = (Cloud(read_points(matcher / f"car_cloud{place}.csv")) for place in (401, 400))
+    car = (_scan(read_points(matcher / f"car_cloud{place}.csv")) for place in (401, 400))
     yield "car", *car, _pose(np.array(rows[2].split(",")[1:17], dtype=float).reshape(4, 4))
     gicp = folder / "lidar_small_gicp"
-    sides = (Cloud(read_points(gicp / f"{side}.ply")) for side in ("source", "target"))
+    sides = (_scan(read_points(gicp / f"{side}.ply")) for side in ("source", "target"))
     yield "small_gicp street", *sides, _pose(np.loadtxt(gicp / "T_target_source.txt"))
     kitti = folder / "lidar_kitti07"
     scans = [
-        Cloud(np.fromfile(path, np.float32).reshape(-1, 3).astype(float)) for path in sorted(kitti.glob("*/*.bin"))
+        _scan(np.fromfile(path, np.float32).reshape(-1, 3).astype(float)) for path in sorted(kitti.glob("*/*.bin"))
     ]
     rows = [row.split() for row in (kitti / "graph.txt").read_text().splitlines() if row.startswith("v")]
     poses = [_pose_from_numbers([float(field) for field in row[1:8]]) for row in rows]
@@ -146,6 +156,8 @@ def registered(pair: Pair) -> dict[str, Any]:
     """Register the lines of one pair."""
     source, target = pair.source.lines, pair.target.lines
     found: dict[str, Any] = {"group": pair.group, "lines": [len(source), len(target)], "status": "failed"}
+    if min(found["lines"]) < 3:
+        return {**found, "error": None, "best_pose_right": False, "right_pose_among_candidates": False}
     result = register(source, target)
     found |= {"status": str(result.status), "confidence": result.confidence, "seconds": sum(result.timings.values())}
     tried = [result.target_T_source] if result.target_T_source is not None else []

@@ -5,10 +5,11 @@ their own, which needs neither this package nor torch::
 
     python -m benchmarks.sensors --real FOLDER --export pairs.npz
     python3 -m venv o3d && o3d/bin/pip install "open3d==0.20.*" "kiss-matcher==1.0.*"
-    o3d/bin/python -m benchmarks.sensors_points --pairs-from pairs.npz
+    o3d/bin/python -m benchmarks.sensors_points registration --pairs-from pairs.npz
+    o3d/bin/python -m benchmarks.sensors_points odometry --pairs-from pairs.npz
 
-Each method is run with two voxel sizes a group and the better one counts, which the lines do not get.
-``results/sensors_points.json`` has both.
+They write ``results/sensors_points.json`` and ``results/sensors_rgbd.json``. Each method of registration is run with
+two voxel sizes a group, and of the two the better one is to be compared with: lines have nothing to be tuned.
 """
 
 from __future__ import annotations
@@ -76,8 +77,8 @@ def refined(source: Any, target: Any, voxel: float, start: np.ndarray) -> np.nda
 
 
 METHODS: dict[str, Callable[[np.ndarray, np.ndarray, float], np.ndarray]] = {
-    "Open3D FPFH + RANSAC + ICP": by_fpfh,
     "KISS-Matcher + ICP": by_kiss_matcher,
+    "Open3D FPFH + RANSAC + ICP": by_fpfh,
 }
 
 
@@ -161,28 +162,24 @@ def main() -> None:
     """Run, print, save."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs-from", type=Path, required=True, help="what benchmarks.sensors exported")
+    parser.add_argument("part", choices=("registration", "odometry"))
     options = parser.parse_args()
     o3d.utility.set_verbosity_level(o3d.utility.VerbosityLevel.Error)
     with np.load(options.pairs_from) as file:
         arrays = dict(file)
-    values: dict[str, Any] = {
-        "metadata": {"open3d": o3d.__version__, "python": platform.python_version(), "numpy": np.__version__},
-        "apartment_reference": apartment_reference(arrays),
-        "registration": {},
-        "odometry": {},
-    }
-    for method in METHODS:
-        values["registration"][method] = registered(arrays, method)
-        save(values)  # after each part, for it takes long
-    for sequence in ("sequence0", "sequence1"):
-        values["odometry"][str(arrays[f"{sequence}_name"])] = rgbd_odometry(arrays, sequence)
-        save(values)
+    if options.part == "registration":
+        found = {"apartment_reference": apartment_reference(arrays)}
+        save("sensors_points", found | {method: registered(arrays, method) for method in METHODS})
+    else:
+        names = {str(arrays[f"{sequence}_name"]): sequence for sequence in ("sequence0", "sequence1")}
+        save("sensors_rgbd", {name: rgbd_odometry(arrays, sequence) for name, sequence in names.items()})
 
 
-def save(values: dict[str, Any]) -> None:
-    """Write ``results/sensors_points.json``."""
-    path = Path(__file__).parent / "results" / "sensors_points.json"
-    path.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+def save(name: str, values: dict[str, Any]) -> None:
+    """Write ``results/NAME.json``."""
+    about = {"open3d": o3d.__version__, "python": platform.python_version(), "numpy": np.__version__}
+    path = Path(__file__).parent / "results" / f"{name}.json"
+    path.write_text(json.dumps({"metadata": about, **values}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
@@ -12,13 +13,19 @@ from plueckernet.errors import InputError, MissingDependencyError
 from plueckernet.geometry import LineSet
 from plueckernet.io.trajectories import Trajectory
 
-_MAP, _PATH, _TRUTH = "#cbd5e1", "#c2410c", "#1d4ed8"
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MAP, _PATH, _TRUTH = "#94a3b8", "#c2410c", "#1d4ed8"
 
 
 def save_top_down(
     path: Path, trajectory: Trajectory, lines: LineSet, truth: Trajectory | None, up: Float[Tensor, "3"]
 ) -> None:
-    """Draw path, true path if it is known, and map, looking against ``up``; all in the frame of the first frame."""
+    """Draw the path, the true one if it is known and the map, looking against ``up``, and beside it the paths alone.
+
+    Everything is in the frame of the first frame.
+    """
     try:
         from matplotlib.collections import LineCollection
         from matplotlib.figure import Figure
@@ -26,11 +33,25 @@ def save_top_down(
         raise MissingDependencyError("matplotlib", "plot") from error
 
     plane = _plane(up)
-    figure = Figure(figsize=(7, 6), dpi=120, layout="constrained", facecolor="white")
-    axes = figure.subplots()
+    figure = Figure(figsize=(11, 5.5), dpi=110, layout="constrained", facecolor="white")
+    with_map, path_alone = figure.subplots(1, 2)
     if lines.endpoints is not None and len(lines):
-        strokes = (lines.endpoints @ plane.mT).numpy()
-        axes.add_collection(LineCollection(list(strokes), colors=_MAP, linewidths=0.7, label="map", zorder=1))
+        strokes = list((lines.endpoints @ plane.mT).numpy())
+        with_map.add_collection(LineCollection(strokes, colors=_MAP, linewidths=0.7, label="map", zorder=1))
+    for axes, title in ((with_map, "path and map"), (path_alone, "path")):
+        _draw_paths(axes, trajectory, truth, plane)
+        axes.set_title(title, fontsize=12, color="#333333")
+        axes.set_aspect("equal", adjustable="datalim")
+        axes.set_xlabel("m")
+        axes.set_ylabel("m")
+        axes.legend(loc="best", fontsize=9, frameon=False)
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be written: {error}") from error
+
+
+def _draw_paths(axes: Axes, trajectory: Trajectory, truth: Trajectory | None, plane: Float[Tensor, "2 3"]) -> None:
     paths = [("estimated", trajectory, _PATH, "-")]
     if truth is not None:
         paths.append(("true", truth, _TRUTH, "--"))
@@ -39,14 +60,6 @@ def save_top_down(
         axes.plot(x, y, style, color=colour, linewidth=1.6, label=name, zorder=3)
     start = trajectory.world_T_sensor.translation[0] @ plane.mT
     axes.plot(*start.tolist(), "o", color="#111827", markersize=5, label="start", zorder=4)
-    axes.set_aspect("equal", adjustable="datalim")
-    axes.set_xlabel("m")
-    axes.set_ylabel("m")
-    axes.legend(loc="best", fontsize=9, frameon=False)
-    try:
-        figure.savefig(path)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be written: {error}") from error
 
 
 def _plane(up: Float[Tensor, "3"]) -> Float[Tensor, "2 3"]:

@@ -93,7 +93,7 @@ def track(
     frames: Iterable[tuple[str, float, LineSet]],
     *,
     settings: OdometrySettings = OdometrySettings(),
-    matcher: LineMatcher | None = None,
+    matcher: LineMatcher | str = "invariant",
     on_step: Callable[[Step], None] | None = None,
 ) -> OdometryResult:
     """Follow a sensor through frames given as name, time and lines (segments in the frame of the sensor)."""
@@ -124,7 +124,7 @@ def _frame_to_frame(
     before: LineSet | None,
     velocity: Pose,
     settings: OdometrySettings,
-    matcher: LineMatcher | None,
+    matcher: LineMatcher | str,
 ) -> _Motion:
     """The motion since the frame before, searched for without a guess."""
     if before is None or min(len(lines), len(before)) < _FEWEST:
