@@ -72,8 +72,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for size in SIZES:
         lines = pairs(size)
-        for matcher in MATCHERS:
-            rows.append({"lines": size, "matcher": matcher, "pairs": PAIRS, **ratios(lines, matcher)})
+        rows += [{"lines": size, "matcher": name, "pairs": PAIRS, **ratios(lines, name)} for name in MATCHERS]
     whole = {(row["lines"], row["matcher"]): row["register"] for row in rows}
     table = [
         {"what": f"time of register(), {matcher}, {' / '.join(map(str, SIZES))} lines a side, over the plain loop's",
