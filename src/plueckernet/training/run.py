@@ -215,5 +215,7 @@ def _fast_products(device: torch.device) -> Iterator[None]:
     before = torch.get_float32_matmul_precision()
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high")
-    yield
-    torch.set_float32_matmul_precision(before)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

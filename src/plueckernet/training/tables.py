@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from plueckernet.errors import FormatError, InputError
 
@@ -44,17 +43,14 @@ def override(tables: Mapping[str, Any], settings: Iterable[str]) -> dict[str, An
 
 
 def from_table(kind: type[_T], table: Any, place: str, path: Path) -> _T:
-    """A dataclass of a table; ``place`` is the table's name, as in ``train``."""
+    """A dataclass, all of whose fields have defaults, of a table; ``place`` is its name, as in ``train``."""
     if not isinstance(table, Mapping):
         raise FormatError(path, f"{place}: expected a table, got {table!r}")
     hints = get_type_hints(kind)
-    known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
+    known = [f.name for f in fields(kind)]  # type: ignore[arg-type]
     for key in table:
         if key not in known:
             raise FormatError(path, f"unknown key {place}.{key}; there are {', '.join(known)}")
-    for name, f in known.items():
-        if name not in table and f.default is MISSING and f.default_factory is MISSING:
-            raise FormatError(path, f"{place}.{name} is missing")
     values = {key: _checked(hints[key], value, f"{place}.{key}", path) for key, value in table.items()}
     try:
         return kind(**values)
@@ -67,14 +63,14 @@ def _checked(hint: Any, value: Any, place: str, path: Path) -> Any:
     origin, arguments = get_origin(hint), get_args(hint)
     if is_dataclass(hint) and isinstance(hint, type):
         return from_table(hint, value, place, path)
-    if origin in (Union, UnionType):
-        return _checked_union(arguments, value, place, path)
     if origin is Literal:
         fits = value in arguments
     elif origin is tuple and isinstance(value, list | tuple):
         kinds = arguments[:1] * len(value) if arguments[1:] == (...,) else arguments
         if len(kinds) == len(value):
-            return tuple(_checked(k, v, f"{place}[{i}]", path) for i, (k, v) in enumerate(zip(kinds, value)))  # noqa: B905
+            return tuple(
+                _checked(k, v, f"{place}[{i}]", path) for i, (k, v) in enumerate(zip(kinds, value, strict=True))
+            )
         fits = False
     elif hint is float and type(value) in (int, float):
         return float(value)
@@ -83,17 +79,6 @@ def _checked(hint: Any, value: Any, place: str, path: Path) -> Any:
     if not fits:
         raise FormatError(path, f"{place}: expected {_name(hint)}, got {value!r}")
     return value
-
-
-def _checked_union(kinds: tuple[Any, ...], value: Any, place: str, path: Path) -> Any:
-    for kind in kinds:
-        if kind is NoneType:
-            continue
-        try:
-            return _checked(kind, value, place, path)
-        except FormatError:
-            continue
-    raise FormatError(path, f"{place}: expected {' or '.join(map(_name, kinds))}, got {value!r}")
 
 
 def _value(text: str) -> Any:
