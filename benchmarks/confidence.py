@@ -1,8 +1,8 @@
 """Calibrate the confidence: of registrations that say 0.9, nine in ten should be right.
 
-``python -m benchmarks.confidence`` registers pairs from easy to hopeless and unrelated pairs, fits the logistic
-model of ``plueckernet.estimation.judgement`` to half of them, and reports on the other half how well it keeps its
-word. The weights it prints are those in ``judgement.WEIGHTS``.
+``python -m benchmarks.confidence`` registers pairs from easy to hopeless and unrelated pairs, with the default matcher
+and without any, fits the logistic models of ``plueckernet.estimation.judgement`` to half of them, and reports on the
+other half how well they keep their word. The weights it prints are ``judgement.LEARNED`` and ``judgement.PLAIN``.
 """
 
 from __future__ import annotations
@@ -21,26 +21,28 @@ from plueckernet.data.scenes import make_scene
 from plueckernet.estimation.judgement import Evidence, features
 from plueckernet.registration import register
 
-FIRST_SEED = 40_000
-PER_CELL = 10
+FIRST_SEED = 4_000_000
+PER_CELL = 12
+KINDS = ("indoor", "outdoor", "varied")
+MATCHERS = {"learned": "invariant", "plain": "descriptors"}
 PROTOCOLS: list[Protocol | None] = [
     AnyProtocol(keep=0.7), AnyProtocol(keep=0.4), AnyProtocol(keep=0.25), AnyProtocol(keep=0.15),
     ScanProtocol(overlap=0.5), ScanProtocol(overlap=0.3), ScanProtocol(overlap=0.15), ScanProtocol(overlap=0.07),
-    None, None, None,
+    None, None, None, None,
 ]  # fmt: skip
 
 
-def one_pair(job: tuple[str, int, int]) -> tuple[Evidence, bool]:
+def one_pair(job: tuple[str, str, int, int]) -> tuple[Evidence, bool]:
     """The evidence of one registration and whether its best pose is right."""
     torch.set_num_threads(1)
-    kind, protocol_index, seed = job
+    matcher, kind, protocol_index, seed = job
     protocol = PROTOCOLS[protocol_index]
     if protocol is None:
         shown: Protocol = AnyProtocol() if seed % 2 else ScanProtocol()
         source, target = unrelated_pair(make_scene(kind, seed), make_scene(kind, seed + 500_000), shown, seed)
-        return register(source, target).evidence, False
+        return register(source, target, matcher=matcher).evidence, False
     pair = sample_pair(make_scene(kind, seed), protocol, seed)
-    result = register(pair.source, pair.target)
+    result = register(pair.source, pair.target, matcher=matcher)
     best = result.target_T_source or (result.alternatives[0].target_T_source if result.alternatives else None)
     return result.evidence, succeeded(pose_error(best, pair.target_T_source))
 
@@ -69,34 +71,39 @@ def reliability(confidence: np.ndarray, right: np.ndarray) -> list[dict[str, flo
     return rows
 
 
-def main() -> None:
-    """Run, print, save."""
-    jobs = [
-        (kind, index, FIRST_SEED + 1000 * index + i)
-        for index in range(len(PROTOCOLS))
-        for kind in ("indoor", "outdoor")
-        for i in range(PER_CELL)
-    ]
-    with ProcessPoolExecutor() as pool:
-        rows = list(progress(pool.map(one_pair, jobs, chunksize=4), "confidence", len(jobs)))
+def calibrated(rows: list[tuple[Evidence, bool]]) -> dict[str, Any]:
+    """The weights of one model, and how well the half that was not fitted bears them out."""
     evidence, right = [row[0] for row in rows], np.array([row[1] for row in rows])
     even = np.arange(len(rows)) % 2 == 0
     held_out = fit([e for e, keep in zip(evidence, even, strict=True) if keep], right[even])
     x = np.array([features(one) for one in evidence])
     said = 1 / (1 + np.exp(-(x @ held_out)))
-    table = reliability(said[~even], right[~even])
-    weights = fit(evidence, right)
-    values: dict[str, Any] = {
-        "weights": [round(float(w), 3) for w in weights],
+    return {
+        "weights": [round(float(w), 3) for w in fit(evidence, right)],
         "pairs": len(rows),
         "right": int(right.sum()),
-        "reliability_on_held_out_half": table,
+        "reliability_on_held_out_half": reliability(said[~even], right[~even]),
         "brier_on_held_out_half": round(float(((said - right)[~even] ** 2).mean()), 4),
     }
+
+
+def main() -> None:
+    """Run, print, save."""
+    values: dict[str, Any] = {}
+    with ProcessPoolExecutor() as pool:
+        for name, matcher in MATCHERS.items():
+            jobs = [
+                (matcher, kind, index, FIRST_SEED + 1000 * index + i)
+                for i in range(PER_CELL)
+                for index in range(len(PROTOCOLS))
+                for kind in KINDS
+            ]
+            rows = list(progress(pool.map(one_pair, jobs, chunksize=4), f"confidence, {matcher}", len(jobs)))
+            values[name] = calibrated([row for row in rows if row[0].inliers])
+            print(name, "weights", values[name]["weights"], "brier", values[name]["brier_on_held_out_half"])
+            for row in values[name]["reliability_on_held_out_half"]:
+                print(row)
     save("confidence", values)
-    print("weights", values["weights"], "brier", values["brier_on_held_out_half"])
-    for row in table:
-        print(row)
 
 
 if __name__ == "__main__":

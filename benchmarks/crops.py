@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from concurrent.futures import Executor, ProcessPoolExecutor
-from functools import cache, partial
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
@@ -26,9 +26,6 @@ from plueckernet import Status, register
 from plueckernet.data.protocols import LinePair
 from plueckernet.data.scenes import make_scene
 from plueckernet.geometry import LineSet
-from plueckernet.models.matcher import Matcher
-from plueckernet.models.weights import load_pretrained
-from plueckernet.registration import LineMatcher
 from plueckernet.result import RegistrationResult
 
 PAIRS = 560
@@ -69,21 +66,11 @@ def _crop_pair(bounds: tuple[float, float], scene: LineSet, seed: int) -> LinePa
     return crop_pair(scene, bounds, seed)
 
 
-@cache
-def _matcher(name: str) -> LineMatcher | None:
-    if name == "descriptors":
-        return None
-    network = load_pretrained(name)
-    if not isinstance(network, Matcher):
-        raise SystemExit(f"{name} does not match lines")
-    return network.match
-
-
 def one_pair(matcher: str, crop: CropPair) -> Outcome:
     """Register one pair and compare with the truth."""
     torch.set_num_threads(1)
     pair = crop.pair
-    result = register(pair.source, pair.target, matcher=_matcher(matcher))
+    result = register(pair.source, pair.target, matcher=matcher)
     found = result.target_T_source
     if found is None and result.alternatives:  # the best pose comes first where none is vouched for
         found = result.alternatives[0].target_T_source

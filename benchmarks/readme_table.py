@@ -15,7 +15,16 @@ from benchmarks.harness import RESULTS
 README = Path(__file__).parents[1] / "README.md"
 BEGIN = "<!-- numbers: written by python -m benchmarks.readme_table -->"
 END = "<!-- end of numbers -->"
-ORDER = ("registration", "estimation", "confidence", "calibration", "networks_cpu", "networks_gpu")
+ORDER = (
+    "learned",
+    "crops_invariant",
+    "registration",
+    "estimation",
+    "confidence",
+    "calibration",
+    "networks_cpu",
+    "networks_gpu",
+)
 
 
 def rows(name: str, result: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -54,14 +63,15 @@ def _place(name: str) -> int:
 
 
 def _confidence_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
-    bins = result.get("reliability_on_held_out_half", [])
-    sure = [one for one in bins if one["from"] >= 0.9]
-    pairs = sum(one["pairs"] for one in sure)
-    if not pairs:
-        return []
-    said, right = (sum(one["pairs"] * one[key] for one in sure) / pairs for key in ("said", "right"))
-    measured = f"{right:.0%} are right, {said:.0%} was said ({pairs} held-out pairs)"
-    return [("results that say a confidence of 0.9 or more", "as said", measured)]
+    found = []
+    for name, how in (("learned", "with weights"), ("plain", "without weights")):
+        sure = [one for one in result.get(name, {}).get("reliability_on_held_out_half", []) if one["from"] >= 0.9]
+        pairs = sum(one["pairs"] for one in sure)
+        if pairs:
+            said, right = (sum(one["pairs"] * one[key] for one in sure) / pairs for key in ("said", "right"))
+            measured = f"{right:.0%} are right, {said:.0%} was said ({pairs} held-out pairs)"
+            found.append((f"results that say a confidence of 0.9 or more, {how}", "as said", measured))
+    return found
 
 
 def _cpu_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:

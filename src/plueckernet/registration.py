@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -23,17 +23,22 @@ from plueckernet.estimation.refinement import (
     RefinementSettings,
     close_pairs,
     mutual_best,
+    polish,
     refine_pose,
     search_tolerance,
 )
-from plueckernet.estimation.scoring import AnchoredLines, Tolerance, line_spacing, map_scores
+from plueckernet.estimation.scoring import AnchoredLines, RowScorer, Tolerance, line_spacing
+from plueckernet.estimation.verification import MapScorer
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose, Similarity, skew
 from plueckernet.geometry.residuals import NoiseModel, line_residuals
+from plueckernet.models.matcher import Matcher, PlueckerConfig
+from plueckernet.models.weights import load_pretrained
 from plueckernet.result import Alternative, RegistrationResult
 
 STAGES = ("prepare", "match", "estimate", "verify", "refine", "judge")
 _BRIEFLY = RefinementSettings(iterations=4)
+_PROMISING = 24  # poses held against all lines
 
 
 @runtime_checkable
@@ -56,7 +61,7 @@ class RegistrationSettings:
     direction_noise: float | None = None  # one sigma of its direction in degrees; estimated
     max_lines: int = 1000  # of a map that are matched and verified: the longest
     max_matches: int = 800
-    max_verified: int = 40  # distinct poses held against all lines
+    max_verified: int = 150  # distinct poses held against lines beyond the matches
     max_candidates: int = 5  # of which refined
     ransac: RansacSettings = field(default_factory=RansacSettings)
 
@@ -65,7 +70,7 @@ def register(
     source: LineSet,
     target: LineSet,
     *,
-    matcher: LineMatcher | None = None,
+    matcher: LineMatcher | str = "invariant",
     settings: RegistrationSettings = RegistrationSettings(),
     seed: int = 0,
     device: str = "cpu",
@@ -74,7 +79,8 @@ def register(
     """Find ``target_T_source``: any rotation, any translation, no initial guess, lines undirected.
 
     The maps may be in any unit, as long as it is the same, and anywhere in space. The same input and seed give
-    the same result. ``on_stage`` is told the name of each stage as it begins.
+    the same result. ``matcher`` proposes which lines may be one: weights by their name or file, "descriptors", which
+    needs none, or any :class:`LineMatcher`. ``on_stage`` is told the name of each stage as it begins.
     """
     clock = _Clock(on_stage)
     with clock("prepare"):
@@ -87,11 +93,11 @@ def register(
             maps.tolerance, settings.ransac, seed,
         )  # fmt: skip
     with clock("verify"):
-        candidates = _verified(found, maps, settings)
+        candidates = _verified(found, matches, maps, settings)
     with clock("refine"):
         refined = _refined(candidates, maps, settings)
     with clock("judge"):
-        evidence = Evidence.gather(refined, maps.counts)
+        evidence = _evidence(refined, None if matcher == "descriptors" else matches, maps)
     return _result(evidence, refined, matches, maps, clock, settings, seed)
 
 
@@ -108,7 +114,7 @@ def refine(
     with clock("refine"):
         refined = _refined([maps.normalised(pose)], maps, settings)
     with clock("judge"):
-        evidence = Evidence.gather(refined, maps.counts)
+        evidence = _evidence(refined, None, maps)
     nothing = maps.source_core.new_zeros(0)
     matches = Matches(nothing, nothing, maps.source.anchor.new_zeros(0))
     return _result(evidence, refined, matches, maps, clock, settings, seed=0)
@@ -160,6 +166,22 @@ class _Maps:
     def target(self) -> AnchoredLines:
         """The core of the target."""
         return self.all_target[self.target_core]
+
+    @cached_property
+    def scorer(self) -> MapScorer:
+        """What holds poses against all lines of both cores."""
+        return MapScorer(self.source, self.target, self.tolerance)
+
+    @property
+    def lines(self) -> tuple[LineSet, LineSet]:
+        """Both cores, centred and in one unit."""
+        return self.source.lines, self.target.lines
+
+    @property
+    def lines_as_they_came(self) -> tuple[LineSet, LineSet]:
+        """Both cores in their own frames and unit."""
+        source, target = (_scaled(lines, self.unit) for lines in self.lines)
+        return source.shifted(-self.source_offset), target.shifted(-self.target_offset)
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -242,14 +264,51 @@ def _scaled(lines: LineSet, factor: float) -> LineSet:
     return Similarity.from_pose(Pose.identity(device=str(lines.direction.device)), factor) @ lines
 
 
-def _matched(maps: _Maps, matcher: LineMatcher | None, settings: RegistrationSettings) -> Matches:
-    if matcher is None:
+def _matched(maps: _Maps, matcher: LineMatcher | str, settings: RegistrationSettings) -> Matches:
+    if matcher == "descriptors":
         local = maps.source.reach is not None
         descriptors = DescriptorSettings(neighbourhood=1.5 if local else 5.0)
         log_probability = match_log_probability(maps.source, maps.target, descriptors)
     else:
-        log_probability = matcher(maps.source.lines, maps.target.lines)
+        log_probability = _network(matcher, maps) if isinstance(matcher, str) else matcher(*maps.lines)
     return top_matches(log_probability, settings.max_matches)
+
+
+def _network(name: str, maps: _Maps) -> Float[Tensor, "m n"]:
+    """What the weights of that name or file say; the paper's see the coordinates as they came."""
+    network = _pretrained(name, str(maps.source.anchor.device))
+    raw = isinstance(network.config, PlueckerConfig)
+    return network.match(*(maps.lines_as_they_came if raw else maps.lines))
+
+
+@lru_cache(maxsize=4)
+def _pretrained(name: str, device: str) -> Matcher:
+    """Kept, because reading weights takes as long as using them."""
+    network = load_pretrained(name, device)
+    if not isinstance(network, Matcher):
+        raise InputError(f"{name} does not match lines")
+    return network
+
+
+def _evidence(refined: list[tuple[float, Refinement]], matches: Matches | None, maps: _Maps) -> Evidence:
+    """What speaks for the best candidate: both maps and, if their probabilities mean something, the matches."""
+    if not refined:
+        return Evidence.gather(refined, maps.counts, 0.0, None if matches is None else 0.0)
+    pose = _one(refined[0][1].pose)
+    explained, expected = maps.scorer.explained(pose)
+    agreement = None if matches is None else _agreement(pose, matches, maps)
+    return Evidence.gather(refined, maps.counts, float(explained / expected.clamp_min(1e-6)), agreement)
+
+
+def _agreement(pose: Pose, matches: Matches, maps: _Maps) -> float:
+    """The share of all probability that the matcher gave to pairs which lie on each other."""
+    scorer = RowScorer(maps.source[matches.source], maps.target[matches.target], maps.tolerance)
+    return float(scorer.scores(pose, matches.probability)) / max(float(matches.probability.sum()), 1e-12)
+
+
+def _one(pose: Pose) -> Pose:
+    """A batch of one pose."""
+    return Pose(pose.rotation[None], pose.translation[None])
 
 
 def _longest(lines: AnchoredLines, most: int) -> Int[Tensor, " k"]:
@@ -260,12 +319,25 @@ def _longest(lines: AnchoredLines, most: int) -> Int[Tensor, " k"]:
     return lines.reach.topk(min(most, len(lines))).indices.sort().values
 
 
-def _verified(found: Hypotheses, maps: _Maps, settings: RegistrationSettings) -> list[Pose]:
+def _verified(found: Hypotheses, matches: Matches, maps: _Maps, settings: RegistrationSettings) -> list[Pose]:
     """Of the distinct hypotheses those that explain most of both maps, not only of the matches."""
     poses = found.poses[_apart(found.poses, found.scores, maps.tolerance, settings.max_verified)]
-    scores = map_scores(poses, maps.source, maps.target, maps.tolerance)
-    best = scores.topk(min(settings.max_candidates, len(scores))).indices
+    poses = maps.scorer.promising(poses, _PROMISING)
+    poses = _polished(poses, matches, maps)
+    best = maps.scorer.scores(poses).topk(min(settings.max_candidates, poses.rotation.shape[0])).indices
     return [poses[index] for index in best]
+
+
+def _polished(poses: Pose, matches: Matches, maps: _Maps) -> Pose:
+    """Poses of two lines are rough; those that a step on all of their matches makes better take it."""
+    source, target = maps.source[matches.source], maps.target[matches.target]
+    scorer = RowScorer(source, target, maps.tolerance)
+    stepped = polish(poses, source, target, scorer)
+    better = scorer.scores(stepped, matches.probability) > scorer.scores(poses, matches.probability)
+    return Pose(
+        torch.where(better[:, None, None], stepped.rotation, poses.rotation),
+        torch.where(better[:, None], stepped.translation, poses.translation),
+    )
 
 
 def _apart(poses: Pose, scores: Tensor, tolerance: Tolerance, most: int) -> Int[Tensor, " k"]:
@@ -293,9 +365,9 @@ def _refined(candidates: list[Pose], maps: _Maps, settings: RegistrationSettings
         refinement = refine_pose(candidate, maps.source, maps.target, maps.tolerance, noise, _BRIEFLY)
         if refinement is None:
             continue
-        pose = Pose(refinement.pose.rotation[None], refinement.pose.translation[None])
+        pose = _one(refinement.pose)
         if not any(bool(_close(pose, one.pose, maps.tolerance)) for _, one in found):
-            found.append((float(map_scores(pose, maps.source, maps.target, maps.tolerance)), refinement))
+            found.append((float(maps.scorer.scores(pose)), refinement))
     found.sort(key=lambda one: -one[0])
     if found:
         score, best = found[0]

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 
 from plueckernet.estimation.refinement import Refinement
 
-# Of a logistic model of `features`, fitted by `python -m benchmarks.confidence`.
-WEIGHTS = (5.423, 0.472, 12.974, -12.057, 2.443)
-_BELIEVE = 0.7  # confidence from which a pose is called a success
+# Of a logistic model of `features`, fitted by `python -m benchmarks.confidence`: where the matcher gives probabilities
+# that mean something, as the networks do, and where it does not or there is none.
+LEARNED = (-1.0, 0.3, 1.0, -5.0, 0.5, 3.0, 12.0)
+PLAIN = (0.0, 0.5, 8.0, -8.0, 1.0, 3.0)
+_BELIEVE = 0.8  # confidence from which a pose is called a success
 _UNSEEN = 0.7  # relative score of a rival that was not looked for hard enough to be found
 _RIVAL = 0.9  # relative score from which a rival is as good
 
@@ -28,16 +30,25 @@ class Evidence:
     share: float  # of the lines of the smaller map that the pose explains
     rival: float  # lines explained by the best other pose, relative to this one
     balance: float  # lines of the smaller map over those of the larger: a large map explains a small one by chance
+    borne_out: float  # share explained of the lines that come to lie where the other map has lines
+    agreement: float | None = None  # share of the matcher's probability that the pose bears out, where it has any
 
     @classmethod
-    def gather(cls, refined: Sequence[tuple[float, Refinement]], counts: tuple[int, int]) -> Evidence:
+    def gather(
+        cls,
+        refined: Sequence[tuple[float, Refinement]],
+        counts: tuple[int, int],
+        borne_out: float,
+        agreement: float | None,
+    ) -> Evidence:
         """From the refined candidates and the number of lines they explain, best first."""
+        balance = min(counts) / max(counts)
         if not refined:
-            return Evidence(0, 0.0, 1.0, min(counts) / max(counts))
+            return Evidence(0, 0.0, 1.0, balance, borne_out, agreement)
         score, best = refined[0]
         # A search that found one pose only says nothing about rivals: one of middling strength is assumed.
         rival = refined[1][0] / max(score, 1e-9) if len(refined) > 1 else _UNSEEN
-        return Evidence(len(best.matches), min(1.0, score / min(counts)), rival, min(counts) / max(counts))
+        return Evidence(len(best.matches), min(1.0, score / min(counts)), rival, balance, borne_out, agreement)
 
 
 class Status(enum.StrEnum):
@@ -58,15 +69,18 @@ class Verdict:
 
 
 def features(evidence: Evidence) -> tuple[float, ...]:
-    """What the logistic model sees: a constant, inliers, share, rival, balance."""
-    return 1.0, math.log1p(evidence.inliers), evidence.share, evidence.rival, math.log(evidence.balance)
+    """What the logistic model sees: a constant, then the evidence in its order; agreement last, if there is any."""
+    known = () if evidence.agreement is None else (evidence.agreement,)
+    inliers, balance = math.log1p(evidence.inliers), math.log(evidence.balance)
+    return 1.0, inliers, evidence.share, evidence.rival, balance, evidence.borne_out, *known
 
 
 def confidence(evidence: Evidence) -> float:
     """The share of results with such evidence that are right."""
     if evidence.inliers == 0:
         return 0.0
-    logit = sum(w * x for w, x in zip(WEIGHTS, features(evidence), strict=True))
+    weights = PLAIN if evidence.agreement is None else LEARNED
+    logit = sum(w * x for w, x in zip(weights, features(evidence), strict=True))
     return 1 / (1 + math.exp(-logit))
 
 

@@ -44,15 +44,23 @@ class MapScorer:
 
     def scores(self, poses: Pose) -> Float[Tensor, " h"]:
         """Lines that each pose explains, times the share of the lines it should explain."""
+        explained, expected = self.explained(poses)
+        return explained if self._occupied is None else explained.square() / (expected + _BEYOND)
+
+    def explained(self, poses: Pose) -> tuple[Float[Tensor, " h"], Float[Tensor, " h"]]:
+        """How many lines each pose explains, and how many it should: ``E`` and ``C`` above.
+
+        Of infinite lines, a pose should explain all of the smaller map.
+        """
         poses = poses.to(torch.float32)
         best = [self._fit(part, self._source) for part in self._parts(poses, len(self._source))]
         one, two = (torch.cat(sides) for sides in zip(*best, strict=True))
         explained = (one @ self._weights[0] + two @ self._weights[1]) / 2
         if self._occupied is None:
-            return explained
+            return explained, torch.full_like(explained, min(len(self._source), len(self._target)))
         forth = torch.maximum(_covered(poses, self._source, self._occupied[1]), one) @ self._weights[0]
         back = torch.maximum(_covered(poses.inverse(), self._target, self._occupied[0]), two) @ self._weights[1]
-        return explained.square() / ((forth + back) / 2 + _BEYOND)
+        return explained, (forth + back) / 2
 
     def promising(self, poses: Pose, most: int) -> Pose:
         """Of many poses the best by the same score of a few lines of the source, spread over it."""

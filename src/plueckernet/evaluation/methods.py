@@ -119,7 +119,7 @@ def _descriptors(method: Method, device: str) -> Estimator:
     settings = _settings(method, RegistrationSettings)
 
     def estimate(pair: LinePair) -> Estimate:
-        result = register(pair.source, pair.target, settings=settings, device=device)
+        result = register(pair.source, pair.target, matcher="descriptors", settings=settings, device=device)
         return _of_result(result, None)
 
     return estimate

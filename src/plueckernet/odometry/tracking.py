@@ -59,6 +59,7 @@ class Step:
     name: str
     time: float
     world_T_sensor: Pose
+    previous_T_sensor: Pose  # the motion since the frame before, as registration alone found it
     tracking: Tracking
     lines: int
     inliers: int  # lines that coincide with the frame before
@@ -109,7 +110,7 @@ def track(
             world_T_sensor, on_map = _on_local_map(lines, world_T_sensor, line_map, len(steps), settings)
         line_map = _extended(line_map, lines, world_T_sensor, len(steps), settings)
         velocity = world_T_previous.inverse() @ world_T_sensor
-        found = motion.tracking, len(lines), motion.inliers, on_map, motion.confidence
+        found = motion.pose, motion.tracking, len(lines), motion.inliers, on_map, motion.confidence
         steps.append(Step(name, time, world_T_sensor, *found))
         before = lines
         if on_step is not None:
