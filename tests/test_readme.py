@@ -42,7 +42,7 @@ def test_the_commands_work(folder: Path) -> None:
     assert len(commands) == 3
     for command in commands:
         assert run(*shlex.split(command, comments=True)[1:]) == 0
-    assert (folder / "picture.png").exists()
+    assert (folder / "report.html").exists()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)

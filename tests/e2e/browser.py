@@ -44,7 +44,7 @@ class Watched:
     def __init__(self, browser, **options) -> None:
         self.context = browser.new_context(viewport={"width": 1280, "height": 800}, **options)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(60_000)
+        self.page.set_default_timeout(180_000)
         self.errors: list[str] = []
         self.requests: list[str] = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -64,7 +64,7 @@ class Watched:
 
     def wait(self, condition: str) -> None:
         """Until an expression is true; playwright's own wait is refused by a page that forbids eval."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + 180
         while not self.page.evaluate(condition):
             assert time.monotonic() < end, f"never became true: {condition}"
             self.page.wait_for_timeout(50)

@@ -16,10 +16,11 @@
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer;
   const floats = (text) => new Float32Array(bytes(text));
   const segments = { source: floats(scene.source.segments), target: floats(scene.target.segments) };
-  const MOVING = 6000; // lines of a map drawn while things move; they are stored longest first
+  const FEWEST = 1500; // lines of a map drawn while things move and frames are slow; they are stored longest first
   const UNMATCHED = -1;
   const state = {
     progress: 1, pose: 0, azimuth: -1.05, elevation: 0.62, zoom: 1, pan: [0, 0, 0], moving: false, queued: false,
+    most: 6000, last: 0,
   };
 
   const VERTEX = `#version 300 es
@@ -234,12 +235,21 @@
     gl.uniform1i(uniform.only, only);
     gl.uniform1i(uniform.ramped, ramped ? 1 : 0);
     gl.uniform1f(uniform.fade, fade);
-    const most = what === source || what === target ? (state.moving ? MOVING : Infinity) : Infinity;
-    gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, Math.min(what.count, most));
+    gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, state.moving ? Math.min(what.count, state.most) : what.count);
+  }
+
+  /** While things move, as many lines as make a fluent picture. */
+  function adapt() {
+    const now = performance.now(), frame = now - state.last;
+    state.last = now;
+    if (!state.moving || frame > 2000) return;
+    if (frame > 70) state.most = Math.max(FEWEST, state.most / 2);
+    else if (frame < 25) state.most *= 1.3;
   }
 
   function draw() {
     state.queued = false;
+    adapt();
     const view = eye(), moved = motion(), look = looks[state.pose];
     gl.viewport(0, 0, canvas.width, canvas.height);
     gl.clearColor(...palette.stage, 1);
@@ -307,7 +317,7 @@
 
   let rest;
   function moving() {
-    state.moving = source.count > MOVING || target.count > MOVING;
+    state.moving = true;
     clearTimeout(rest);
     rest = setTimeout(() => { state.moving = false; redraw(); }, 180);
     redraw();

@@ -24,12 +24,13 @@ from plueckernet.result import RegistrationResult
 from plueckernet.version import __version__
 
 _STATUS = {"success": "Registered", "ambiguous": "Ambiguous", "failed": "Not registered"}
+_MANY = 1500  # lines of a map, from which a slow machine draws fewer while things move; as in page.js
 _ADVICE = {
     "ambiguous": "Several poses explain the maps about as well. Look at the alternatives below: where the place looks"
     " the same from several sides, something outside the maps has to decide.",
     "failed": "Nothing was found that deserves belief. The poses below came closest. If one of them looks right, it can"
-    " be refined from there; if none does, the maps may share too little, differ in unit, or be coarser than the"
-    " tolerance.",
+    " be refined in the viewer (plueckernet view); if none does, the maps may share too little, differ in unit, or be"
+    " coarser than the tolerance.",
 }
 
 
@@ -84,10 +85,10 @@ def _part(name: str) -> str:
 def _drawn_note(result: RegistrationResult) -> str:
     """What is left out of the picture, if anything is."""
     sides = zip(("source", "target"), result.num_lines, strict=True)
-    left = [
-        f"the longest {MOST_DRAWN:,} of {count:,} lines of the {side}" for side, count in sides if count > MOST_DRAWN
-    ]
-    return f" Drawn are {' and '.join(left)}." if left else ""
+    large = [(side, count) for side, count in sides if count > MOST_DRAWN]
+    left = [f"the longest {MOST_DRAWN:,} of {count:,} lines of the {side}" for side, count in large]
+    note = f" Drawn are {' and '.join(left)}." if left else ""
+    return note + (" While it moves, short lines may be left out." if max(result.num_lines) > _MANY else "")
 
 
 def _sections(result: RegistrationResult, shown: Sequence[Look], about: About) -> Iterator[tuple[str, str]]:

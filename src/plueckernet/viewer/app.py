@@ -207,7 +207,7 @@ class Viewer:
             path = Path(self._folder.name) / name
             write_lines(path, self.session.aligned())
             content = path.read_bytes()
-        event.client.send_file_download(name, content)
+        event.client.send_file_download(name, content, save_immediately=True)
 
     def _play(self) -> None:
         """Let the maps come together before everybody's eyes."""

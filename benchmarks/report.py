@@ -1,0 +1,98 @@
+"""How large reports are and whether a browser copes with them: ``python -m benchmarks.report``; needs Chromium.
+
+Maps are many synthetic houses side by side, each map missing a third of the lines. The picture is turned by the arrow
+keys in a headless browser that draws in software, the slowest there is.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.harness import save
+from plueckernet.data.scenes import make_scene
+from plueckernet.geometry import LineSet, Pose
+from plueckernet.registration import register
+from plueckernet.report import write_report
+
+SIZES = (2_000, 20_000)
+_TURN = """() => new Promise(done => {
+  const canvas = document.querySelector("canvas"), frames = 20, times = [];
+  const step = now => {
+    times.push(now);
+    if (times.length > frames) return done((times[frames] - times[0]) / frames);
+    canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft" }));
+    requestAnimationFrame(step);
+  };
+  requestAnimationFrame(step);
+})"""
+
+
+def main() -> None:
+    """Write ``results/report.json``."""
+    with tempfile.TemporaryDirectory() as folder:
+        sizes = [_written(count, Path(folder) / f"{count}.html") for count in SIZES]
+        frames = _milliseconds_a_frame([Path(folder) / f"{count}.html" for count in SIZES])
+    for size, frame in zip(sizes, frames, strict=True):
+        size["frame_while_turning_over_smallest"] = round(frame / frames[0], 2)
+        size["milliseconds_a_frame_while_turning_in_software"] = round(frame, 1)
+    save("report", {"reports": sizes})
+
+
+def city(count: int) -> LineSet:
+    """Houses side by side, ``count`` lines in all."""
+    parts, total, place = [], 0, 0
+    while total < count:
+        lines = make_scene("indoor", place)
+        aside = torch.tensor([25.0 * (place % 9), 25.0 * (place // 9), 0.0], dtype=torch.float64)
+        parts.append(lines.endpoints + aside)
+        total, place = total + len(lines), place + 1
+    return LineSet.from_segments(torch.cat(parts)[:count])
+
+
+def _written(count: int, path: Path) -> dict[str, Any]:
+    whole = city(3 * count // 2)
+    generator = torch.Generator().manual_seed(count)
+    sides = [torch.randperm(len(whole), generator=generator)[:count] for _ in range(2)]
+    pose = Pose.random(generator=generator, translation=50.0)
+    source, target = whole[sides[0]].replaced(ids=None), (pose @ whole)[sides[1]].replaced(ids=None)
+    start = time.perf_counter()
+    result = register(source, target)
+    middle = time.perf_counter()
+    write_report(path, result, source, target)
+    end = time.perf_counter()
+    return {
+        "lines": count,
+        "status": str(result.status),
+        "inliers": len(result.inliers),
+        "poses": len(result.alternatives) + (result.target_T_source is not None),
+        "megabytes": round(path.stat().st_size / 1e6, 3),
+        "writing_over_registering": round((end - middle) / (middle - start), 2),
+    }
+
+
+def _milliseconds_a_frame(pages: list[Path]) -> list[float]:
+    from playwright.sync_api import sync_playwright
+
+    found = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--headless=new", "--no-sandbox", "--disable-quic"]
+        )
+        for path in pages:
+            page = browser.new_page(viewport={"width": 1280, "height": 800})
+            page.goto(path.as_uri())
+            page.wait_for_timeout(1000)
+            found.append(float(page.evaluate(_TURN)))
+            page.close()
+        browser.close()
+    return found
+
+
+if __name__ == "__main__":
+    main()
