@@ -5,12 +5,14 @@ import math
 import re
 
 import pytest
+from benchmarks.results_page import page, verdict
 from tests.evaluation.small import scenes_folder, weights_folder
 
 from plueckernet.cli import main
 from plueckernet.errors import FormatError, InputError
 from plueckernet.evaluation.experiments import EXPERIMENTS
 from plueckernet.evaluation.experiments.ablations import read_ablations
+from plueckernet.evaluation.paper import TABLE_1
 from plueckernet.evaluation.reproduce import read_document, write_figures
 from plueckernet.evaluation.runner import Runner, RunSettings
 
@@ -161,3 +163,23 @@ def test_evaluate_prints_what_it_measured(tmp_path, capsys):
     said = json.loads(capsys.readouterr().out)
     assert said["results"]["ours-without-weights"]["pairs"] == 2
     assert said["results"]["ours-without-weights"]["success"] == 1
+
+
+def test_the_page_shows_every_experiment_and_its_figures(reproduced):
+    text = page(reproduced)
+    assert all(f"## {one.title}\n" in text for one in EXPERIMENTS.values())
+    shown = re.findall(r"\(images/results/([\w-]+)\.png\)", text)
+    assert sorted(shown) == sorted(path.stem for path in reproduced.glob("*.png"))
+    assert "Not there yet" not in text
+
+
+def test_the_page_counts_what_is_below_the_published(reproduced):
+    documents = {"table1": read_document(EXPERIMENTS["table1"], reproduced)}
+    for name, cells in documents["table1"]["cells"].items():
+        better = 0.9 if name == "indoor" else 1.1
+        for quantity, quartiles in TABLE_1[name]["PlückerNet"].items():
+            cells["ours"][quantity] = [better * value for value in quartiles]
+            cells["pluecker"][quantity] = [None] * 3
+    text = verdict(documents)
+    assert "our default is below 6 of the 12; PlückerNet trained here is below 0 of the 12" in text
+    assert "| 0.468° | **0.421°** | no pose |" in text
