@@ -8,10 +8,11 @@ import torch
 from tests.estimation.lines_for_tests import errors
 
 import plueckernet as pn
-from plueckernet.data.protocols import AnyProtocol, ScanProtocol, sample_pair, unrelated_pair
+from plueckernet.data.protocols import AnyProtocol, PaperProtocol, ScanProtocol, sample_pair, unrelated_pair
 from plueckernet.data.scenes import make_scene
+from plueckernet.errors import InputError
 from plueckernet.geometry import LineSet, Pose, Similarity
-from plueckernet.registration import STAGES, RegistrationSettings, coincident_lines, refine, register
+from plueckernet.registration import STAGES, RegistrationSettings, coincident_lines, refine, register, register_many
 
 SCAN = ScanProtocol(overlap=0.6)
 
@@ -159,6 +160,39 @@ def test_a_given_matcher_is_asked():
     result = register(pair.source, pair.target, matcher=matcher)
     assert asked == [(len(pair.source), len(pair.target))]
     assert errors(result.target_T_source, pair.target_T_source)[0] < 1
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_many_pairs_give_what_each_gives_alone(processes):
+    pairs = [house(seed) for seed in (3, 4)]
+    maps = [(pair.source, pair.target) for pair in pairs]
+    maps.insert(1, (pairs[0].source[:2], pairs[0].target))
+    first, failed, last = register_many(maps, processes=processes, matcher="descriptors", seed=7)
+    for result, pair in ((first, pairs[0]), (last, pairs[1])):
+        alone = register(pair.source, pair.target, matcher="descriptors", seed=7)
+        assert torch.equal(result.target_T_source.matrix(), alone.target_T_source.matrix())
+        assert torch.equal(result.inliers, alone.inliers)
+    assert failed.status is pn.Status.FAILED
+    assert "at least three" in failed.reason
+    assert failed.to_dict()["num_lines"]
+
+
+def test_the_papers_weights_see_the_maps_as_they_came():
+    pair = sample_pair(make_scene("indoor", 41), PaperProtocol(), 41)
+    settings = RegistrationSettings(directed=True)
+    result = register(pair.source, pair.target, matcher="pluecker-indoor", settings=settings)
+    turn, shift = errors(result.target_T_source, pair.target_T_source)
+    assert turn < 1
+    assert shift < 0.1
+    true = {tuple(row) for row in pair.matches.tolist()}
+    found = [tuple(row) in true for row in result.matches[:50].tolist()]
+    assert sum(found) > 25, "shown centred and scaled maps, the network knows nothing"
+
+
+def test_weights_that_do_not_match_lines_are_refused():
+    pair = house()
+    with pytest.raises(InputError, match="does not match lines"):
+        register(pair.source, pair.target, matcher="regression-indoor")
 
 
 def test_stages_are_told_in_order():

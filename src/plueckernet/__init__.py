@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from plueckernet.estimation.judgement import Status
     from plueckernet.geometry import LineSet, Pose, Similarity
     from plueckernet.io import read_lines, write_lines
-    from plueckernet.registration import RegistrationSettings, refine, register
+    from plueckernet.registration import RegistrationSettings, refine, register, register_many
     from plueckernet.report import write_report
     from plueckernet.result import RegistrationResult
 
@@ -33,6 +33,7 @@ _HOMES = {
     "read_lines": "io",
     "refine": "registration",
     "register": "registration",
+    "register_many": "registration",
     "write_lines": "io",
     "write_report": "report",
 }
@@ -52,6 +53,7 @@ __all__ = [
     "read_lines",
     "refine",
     "register",
+    "register_many",
     "write_lines",
     "write_report",
 ]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
+from multiprocessing import get_context
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -101,6 +103,27 @@ def register(
     return _result(evidence, refined, matches, maps, clock, settings, seed)
 
 
+def register_many(
+    pairs: Iterable[tuple[LineSet, LineSet]],
+    *,
+    processes: int = 1,
+    matcher: LineMatcher | str = "invariant",
+    settings: RegistrationSettings = RegistrationSettings(),
+    seed: int = 0,
+) -> Iterator[RegistrationResult]:
+    """Register pair after pair; each result, in order, is the one :func:`register` gives for that pair alone.
+
+    A pair that cannot be registered at all, such as an empty map, gives a failed result instead of an error, so that
+    the others are not lost. With several ``processes`` a matcher of one's own has to be one that can be pickled.
+    """
+    one = partial(_registered, matcher=matcher, settings=settings, seed=seed)
+    if processes <= 1:
+        yield from map(one, pairs)
+        return
+    with ProcessPoolExecutor(processes, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+        yield from pool.map(one, pairs)
+
+
 def refine(
     source: LineSet, target: LineSet, pose: Pose, *, settings: RegistrationSettings = RegistrationSettings()
 ) -> RegistrationResult:
@@ -142,6 +165,15 @@ def suggested_tolerance(source: LineSet, target: LineSet) -> float:
     """The position tolerance that is derived from two maps, in their unit."""
     maps = _normalised(source, target, RegistrationSettings())
     return maps.tolerance.position * maps.unit
+
+
+def _registered(
+    pair: tuple[LineSet, LineSet], matcher: LineMatcher | str, settings: RegistrationSettings, seed: int
+) -> RegistrationResult:
+    try:
+        return register(*pair, matcher=matcher, settings=settings, seed=seed)
+    except InputError as error:
+        return RegistrationResult.without_pose(str(error), (len(pair[0]), len(pair[1])), asdict(settings), seed)
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,6 +54,18 @@ class RegistrationResult:
     num_lines: tuple[int, int]  # source, target
     centre: Float[Tensor, "3"] | None = field(default=None)  # middle of the inliers in the target frame
 
+    @classmethod
+    def without_pose(
+        cls, reason: str, num_lines: tuple[int, int], settings: dict[str, Any], seed: int
+    ) -> RegistrationResult:
+        """The result for maps that could not even be tried."""
+        none = torch.zeros(0, 2, dtype=torch.long)
+        evidence = Evidence(0, 0.0, 1.0, min(num_lines) / max(1, *num_lines), 0.0)
+        return RegistrationResult(
+            Status.FAILED, reason, None, None, 0.0, evidence, none, none, none.double(), (), 0.0, (0.0, 0.0), {},
+            settings, seed, num_lines,
+        )  # fmt: skip
+
     @property
     def ok(self) -> bool:
         """Whether the status is success."""

@@ -1,34 +1,46 @@
 """The verdict follows the evidence, and the weights are those that were fitted."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from plueckernet.estimation.judgement import WEIGHTS, Evidence, Status, confidence, judge
+from plueckernet.estimation.judgement import LEARNED, PLAIN, Evidence, Status, confidence, judge
 
 RESULT = Path(__file__).parents[2] / "benchmarks" / "results" / "confidence.json"
+GOOD = Evidence(inliers=100, share=0.7, rival=0.3, balance=0.9, borne_out=0.8)
+SYMMETRIC = Evidence(inliers=100, share=0.95, rival=0.97, balance=1.0, borne_out=0.95)
+BY_CHANCE = Evidence(inliers=15, share=0.08, rival=0.9, balance=0.9, borne_out=0.2)
+NOTHING = Evidence(inliers=0, share=0.0, rival=1.0, balance=1.0, borne_out=0.0)
 
 
-def test_weights_are_the_fitted_ones():
-    assert json.loads(RESULT.read_text())["weights"] == pytest.approx(list(WEIGHTS))
+@pytest.mark.parametrize(("name", "weights"), [("learned", LEARNED), ("plain", PLAIN)])
+def test_weights_are_the_fitted_ones(name, weights):
+    assert json.loads(RESULT.read_text())[name]["weights"] == pytest.approx(list(weights))
 
 
-def test_more_evidence_is_more_confidence():
-    base = Evidence(inliers=40, share=0.3, rival=0.6, balance=0.8)
-    assert confidence(Evidence(80, 0.3, 0.6, 0.8)) > confidence(base)
-    assert confidence(Evidence(40, 0.4, 0.6, 0.8)) > confidence(base)
-    assert confidence(Evidence(40, 0.3, 0.8, 0.8)) < confidence(base)
-    assert confidence(Evidence(40, 0.3, 0.6, 0.05)) < confidence(base)
+@pytest.mark.parametrize("agreement", [None, 0.3])
+def test_more_evidence_is_more_confidence(agreement):
+    base = Evidence(inliers=40, share=0.3, rival=0.6, balance=0.8, borne_out=0.4, agreement=agreement)
+    assert confidence(replace(base, rival=0.8)) < confidence(base)
+    assert confidence(replace(base, balance=0.05)) < confidence(base)
+    assert confidence(replace(base, borne_out=0.6)) > confidence(base)
+    if agreement is not None:
+        assert confidence(replace(base, agreement=0.5)) > confidence(base)
 
 
 @pytest.mark.parametrize(
     ("evidence", "status"),
     [
-        (Evidence(100, 0.7, 0.3, 0.9), Status.SUCCESS),
-        (Evidence(100, 0.95, 0.97, 1.0), Status.AMBIGUOUS),
-        (Evidence(15, 0.08, 0.9, 0.9), Status.FAILED),
-        (Evidence(0, 0.0, 1.0, 1.0), Status.FAILED),
+        (GOOD, Status.SUCCESS),
+        (replace(GOOD, agreement=0.6), Status.SUCCESS),
+        (replace(GOOD, agreement=0.01), Status.FAILED),  # the matcher knows nothing of it
+        (SYMMETRIC, Status.AMBIGUOUS),
+        (replace(SYMMETRIC, agreement=0.5), Status.AMBIGUOUS),
+        (BY_CHANCE, Status.FAILED),
+        (replace(BY_CHANCE, agreement=0.05), Status.FAILED),
+        (NOTHING, Status.FAILED),
     ],
 )
 def test_verdicts(evidence, status):
@@ -39,4 +51,4 @@ def test_verdicts(evidence, status):
 
 
 def test_an_ambiguous_pose_is_not_called_likely():
-    assert judge(Evidence(100, 0.95, 0.97, 1.0)).confidence <= 0.5
+    assert judge(SYMMETRIC).confidence <= 0.5

@@ -34,6 +34,9 @@ def register(
         typer.Option(metavar="LENGTH", help="From where on two lines differ, in map units [default: by the maps]."),
     ] = None,
     directed: Annotated[bool, typer.Option("--directed", help="Trust the way lines are written.")] = False,
+    matcher: Annotated[
+        str, typer.Option(metavar="NAME", help="Weights by their name or file, or 'descriptors', which needs none.")
+    ] = "invariant",
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="The same seed gives the same result.")] = 0,
     device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, ...")] = "cpu",
     lod: Annotated[str | None, typer.Option(help="Level of detail of CityJSON [default: the highest].")] = None,
@@ -53,7 +56,7 @@ def register(
     stages = registration.STAGES
     with slow_bar(f"registering {len(lines[0])} to {len(lines[1])} lines") as progress:
         result = registration.register(
-            *lines, settings=settings, seed=seed, device=device,
+            *lines, matcher=matcher, settings=settings, seed=seed, device=device,
             on_stage=lambda stage: progress(stages.index(stage) / len(stages)),
         )  # fmt: skip
     if not quiet:
