@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from plueckernet.errors import InputError
 from plueckernet.estimation.consistency import compatibility, match_support, second_order
@@ -20,6 +21,8 @@ from plueckernet.estimation.scoring import AnchoredLines, RowScorer, Tolerance
 from plueckernet.geometry.alignment import two_line_agreement, two_line_poses
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
+
+_AGREED = 0.5  # chance of drawing two matches that the best pose explains, from which the search may end
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ def _nonzero(mask: Bool[Tensor, "r c"]) -> Int[Tensor, " p"]:
 def _merge(found: Hypotheses, poses: Pose, scores: Tensor, drawn: int, most: int) -> Hypotheses:
     """The best of what was found before and of new poses."""
     scores, order = scores.topk(min(most, len(scores)))
-    poses = poses[order].to(torch.float64)
+    poses = _in_double(poses[order])
     if not len(found.scores):
         return Hypotheses(poses, scores, found.drawn + drawn)
     scores, order = torch.cat([found.scores, scores]).topk(min(most, len(found.scores) + len(scores)))
@@ -137,10 +140,22 @@ def _merge(found: Hypotheses, poses: Pose, scores: Tensor, drawn: int, most: int
     return Hypotheses(Pose(rotation[order], translation[order]), scores, found.drawn + drawn)
 
 
+def _in_double(poses: Pose) -> Pose:
+    """Poses found in single precision as rotations that are orthonormal to the last digit."""
+    x, y, _ = poses.rotation.double().unbind(-1)
+    x = normalize(x, dim=-1)
+    y = normalize(y - (x * y).sum(-1, keepdim=True) * x, dim=-1)
+    return Pose(torch.stack([x, y, torch.linalg.cross(x, y)], -1), poses.translation.double())
+
+
 def _may_stop(found: Hypotheses, scorer: RowScorer, chance: Tensor, confidence: float) -> bool:
-    """Whether a pose as good as the best would have been drawn by now with the wanted confidence."""
+    """Whether a pose as good as the best would have been drawn by now with the wanted confidence.
+
+    Only asked of a best pose that most of the chance agrees with: where little is in common, the first that explains
+    many matches is often wrong.
+    """
     if confidence >= 1 or not len(found.scores):
         return False
     inlier = (scorer.fit(found.poses[:1])[0] > 0).to(chance.dtype)
     hit = float(inlier @ chance @ inlier / chance.sum())
-    return hit > 0 and found.drawn * math.log1p(-min(hit, 1 - 1e-9)) < math.log1p(-confidence)
+    return hit > _AGREED and found.drawn * math.log1p(-min(hit, 1 - 1e-9)) < math.log1p(-confidence)
