@@ -19,6 +19,8 @@ _SHORTEST = 5.0  # local spacings; what is shorter may be a piece of a curve
 _GAP = 6.0  # spacings that a line bridges
 _FEWEST = 4  # outline nodes, and places along a line, that make a segment
 _REACH = 1.6  # spacings about a line within which its points are sought
+_SOFT = 0.15  # noise over spacing from which the outermost points are beyond the edge
+_SOFT_REACH = 2.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +32,7 @@ class Surface:
     normal: Float64[np.ndarray, " 3"]
     offset: float
     flatness: float
+    noise: float
 
 
 def outline_segments(
@@ -91,17 +94,25 @@ def _refined(
     length = float(np.linalg.norm(ends[1] - ends[0]))
     line = Line(ends[0], (ends[1] - ends[0]) / length)
     centres = line.at(np.linspace(0, length, int(length / spacing) + 2))
-    near = np.unique(np.concatenate(surface.tree.query_ball_point(centres, _REACH * spacing)).astype(np.int64))
+    soft = surface.noise > _SOFT * spacing
+    reach = (_SOFT_REACH if soft else _REACH) * spacing
+    near = np.unique(np.concatenate(surface.tree.query_ball_point(centres, reach)).astype(np.int64))
     points = surface.points[near]
-    tolerance = max(surface.flatness, 0.25 * spacing)
+    tolerance = max(surface.flatness, 3 * surface.noise, 0.25 * spacing)
     points = points[np.abs(points @ surface.normal - surface.offset) < tolerance]
     out = np.cross(line.direction, surface.normal)
     out *= np.sign(out @ outward) / max(float(np.linalg.norm(out)), 1e-12)
     along, height = line.along(points), (points - line.point) @ out
-    outermost = _last_of_each(np.floor(along / (2 * spacing)).astype(np.int64), height)
-    if len(outermost) < _FEWEST:
+    bin_ = np.floor(along / (2 * spacing)).astype(np.int64)
+    if soft:
+        where, edge = _where_density_ends(bin_, height / spacing)
+        where, edge = (where + 0.5) * 2 * spacing, edge * spacing
+    else:
+        outermost = _last_of_each(bin_, height)
+        where, edge = along[outermost], height[outermost]
+    if len(where) < _FEWEST:
         return Segments(ends[None], np.array([len(points)]), np.array([spacing]))
-    slope, level, residual = _straight(along[outermost], height[outermost], 0.25 * spacing)
+    slope, level, residual = _straight(where, edge, 0.25 * spacing)
     place = np.array([0.0, length])
     moved = line.at(place) + np.outer(level + slope * place, out)
     moved -= np.outer(moved @ surface.normal - surface.offset, surface.normal)
@@ -112,6 +123,21 @@ def _last_of_each(group: Int64[np.ndarray, " n"], height: Float64[np.ndarray, " 
     """The place of the greatest height of each group."""
     order = np.lexsort((height, group))
     return order[np.flatnonzero(np.diff(group[order], append=np.iinfo(np.int64).max))]
+
+
+def _where_density_ends(
+    group: Int64[np.ndarray, " n"], height: Float64[np.ndarray, " n"]
+) -> tuple[Float64[np.ndarray, " g"], Float64[np.ndarray, " g"]]:
+    """Groups, and the height at which an even density that ends sharply would hold as many points as the group does.
+
+    Noise moves as many points out across an edge as it makes room for: the number tells the edge where the outermost
+    point cannot. Density is measured between the heights -2 and -1.
+    """
+    names, place = np.unique(group, return_inverse=True)
+    inner = np.bincount(place[(height > -2) & (height <= -1)], minlength=len(names))
+    outer = np.bincount(place[height > -1], minlength=len(names))
+    enough = inner >= _FEWEST
+    return names[enough].astype(np.float64), outer[enough] / inner[enough] - 1.0
 
 
 def _straight(

@@ -15,6 +15,7 @@ from scipy.spatial import cKDTree
 
 FEW_NEIGHBOURS, MANY_NEIGHBOURS = 16, 30  # discs of two and of three spacings
 _NOISY = 0.1  # noise over cell from which normals need many neighbours
+_SHEET = 80  # cells that make a plane through scattered points
 _CLOSE = 10  # neighbours that have to spread in two directions
 LINKS = 12  # neighbours over which planes grow
 _CHUNK = 100_000  # nodes whose neighbourhoods are held at a time
@@ -61,7 +62,7 @@ def spacing_and_noise(
     sample = points[rng.permutation(len(points))[:_SAMPLE]]
     distance, _ = _nearest(tree, sample, min(7, len(points)))
     for size in _NOISE_NEIGHBOURS:
-        if size > max(_NOISE_NEIGHBOURS[0], len(points) // 20) or size > len(points):
+        if size > max(_NOISE_NEIGHBOURS[0], len(points) // 8) or size > len(points):
             break
         values, _ = _principal(points[_nearest(tree, sample, size)[1]])
         flat = (values[:, 0] < _FLAT * values[:, 1]) & (values[:, 1] > _LEAST_SPREAD * values[:, 2])
@@ -89,11 +90,36 @@ def thin(
     return centroid, total, cell_of
 
 
-def make_nodes(points: Float64[np.ndarray, "n 3"], cell: float, noise: float, workers: int = 1) -> Nodes:
+def flattened(
+    points: Float64[np.ndarray, "n 3"], noise: float, workers: int = 1
+) -> tuple[Float64[np.ndarray, "m 3"], Int64[np.ndarray, " m"]]:
+    """Points with much noise moved onto the surface that they scatter about, and how many each stands for.
+
+    Cells of 1.5 times the noise are moved onto the plane of what is within four times the noise, twice.
+    """
+    position, count, _ = thin(points, np.ones(len(points), np.int64), 1.5 * noise)
+    for _ in range(2):
+        tree, moved = cKDTree(position), np.empty_like(position)
+        for start in range(0, len(position), _CHUNK // 4):
+            part = slice(start, start + _CHUNK // 4)
+            distance, index = _nearest(tree, position[part], min(_SHEET, len(position)), workers)
+            weight = count[index] * (distance < 4 * noise)
+            centre = np.einsum("qk,qkc->qc", weight, position[index]) / weight.sum(axis=1)[:, None]
+            centred = position[index] - centre[:, None]
+            _, vectors = np.linalg.eigh((centred * weight[..., None]).transpose(0, 2, 1) @ centred)
+            normal = vectors[:, :, 0]
+            height = np.einsum("qc,qc->q", position[part] - centre, normal)
+            moved[part] = position[part] - height[:, None] * normal
+        position = moved
+    return position, count
+
+
+def make_nodes(
+    points: Float64[np.ndarray, "n 3"], count: Int64[np.ndarray, " n"], cell: float, noise: float, workers: int = 1
+) -> Nodes:
     """Thin a cloud to ``cell`` and find normals, with larger cells where points only line up."""
     amount = MANY_NEIGHBOURS if noise > _NOISY * cell else FEW_NEIGHBOURS
-    ones = np.ones(len(points), np.int64)
-    position, count, _ = thin(points, ones, cell)
+    position, count, _ = thin(points, count, cell)
     parts: list[tuple[Shaped[np.ndarray, "..."], ...]] = []
     open_position, open_count = position, count
     for level in range(_LEVELS):

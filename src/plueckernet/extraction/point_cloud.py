@@ -21,7 +21,7 @@ from plueckernet.extraction.clouds.reading import CHUNK, point_chunks
 from plueckernet.extraction.creases import creases
 from plueckernet.extraction.edges import Surface, outline_segments
 from plueckernet.extraction.extracted import ExtractedLines, Segments
-from plueckernet.extraction.neighbourhoods import make_nodes, spacing_and_noise
+from plueckernet.extraction.neighbourhoods import flattened, make_nodes, spacing_and_noise
 from plueckernet.extraction.planes import grow_planes
 from plueckernet.extraction.segments import merged
 from plueckernet.extraction.tiles import Points, tiled
@@ -31,6 +31,8 @@ _log = logging.getLogger("plueckernet")
 _MANY = 500_000  # points from which on a cloud is thinned in earnest
 _THINNING = (0.7, 1.5)  # cell over spacing of the points, below and above
 _NOISE_CELLS = 4.0  # a cell is at least this many times the noise
+_SCATTERED = 0.75  # noise over spacing from which points are flattened first
+_FLATTENED = 0.25  # noise that flattening leaves
 _SAME = 1.5  # cells between segments that are one
 _BRIDGED = 3.0  # cells between ends of segments that are one
 _LENGTH = 8.0  # shortest segment in spacings, by default
@@ -69,13 +71,16 @@ class Scale:
     cell: float
     flatness: float
     least: float
+    scattered: bool = False  # whether noise is so large that points have to be moved onto surfaces first
 
     @classmethod
     def of(cls, count: int, spacing: float, noise: float, settings: PointCloudSettings) -> Scale:
         """What the settings say, or else what so many points of this spacing and noise allow."""
-        cell = settings.spacing or max(_THINNING[count > _MANY] * spacing, _NOISE_CELLS * noise)
-        flatness = settings.flatness or max(3 * noise, 0.6 * min(cell, spacing))
-        return Scale(cell, flatness, settings.min_length or _LENGTH * max(cell, spacing))
+        fine = _THINNING[count > _MANY] * spacing
+        scattered = noise > _SCATTERED * spacing
+        cell = settings.spacing or max(fine, (2.0 if scattered else _NOISE_CELLS) * noise)
+        flatness = settings.flatness or max((1.0 if scattered else 3.0) * noise, 0.6 * min(cell, spacing))
+        return Scale(cell, flatness, settings.min_length or _LENGTH * max(cell, spacing), scattered)
 
 
 def extract_lines(
@@ -129,12 +134,16 @@ def cloud_segments(
         return Scale(0.0, 0.0, 0.0), Segments.empty()
     rng = np.random.default_rng(settings.seed)
     points_tree = cKDTree(points)
-    spacing, noise = spacing_and_noise(points, points_tree, rng)
-    scale = Scale.of(len(points), spacing, noise, settings)
+    spacing, scatter = spacing_and_noise(points, points_tree, rng)
+    scale = Scale.of(len(points), spacing, scatter, settings)
     if not scale.cell > 0:  # a single place
         return scale, Segments.empty()
     progress(0.05)
-    nodes = make_nodes(points, scale.cell, noise, settings.workers)
+    if scale.scattered:
+        surface_points, count = flattened(points, scatter, settings.workers)
+        nodes = make_nodes(surface_points, count, scale.cell, _FLATTENED * scatter, settings.workers)
+    else:
+        nodes = make_nodes(points, np.ones(len(points), np.int64), scale.cell, scatter, settings.workers)
     progress(0.5)
     planes = grow_planes(nodes, scale.flatness, settings.min_plane, rng)
     progress(0.7)
@@ -150,7 +159,9 @@ def cloud_segments(
         free = ~claimed[one.node] & ~going_on(nodes, planes, one, nodes_tree, scale.flatness)
         if view is not None:
             free &= ~view.hides(nodes, planes, one, nodes_tree)
-        surface = Surface(points, points_tree, planes.normal[plane], float(planes.offset[plane]), scale.flatness)
+        surface = Surface(
+            points, points_tree, planes.normal[plane], float(planes.offset[plane]), scale.flatness, scatter
+        )
         parts.append(outline_segments(nodes, one, free, 0.5 * scale.least, surface))
     _log.debug("%s, %d points, %d nodes, %d planes", scale, len(points), len(nodes), len(planes))
     found = merged(Segments.joined(parts), _SAME * scale.cell, _BRIDGED * scale.cell)
