@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.crops_pairs import FEWEST, FRAMES, CropPair, crop_pair, fingerprint, read_maps, read_pairs, write_pairs
-from benchmarks.crops_table import BINS, Outcome, markdown, tables
+from benchmarks.crops_table import BINS, Outcome, markdown, readme_rows, tables
 from benchmarks.harness import pose_error, progress, save, succeeded
 from plueckernet import Status, register
 from plueckernet.data.protocols import LinePair
@@ -126,7 +126,9 @@ def main() -> None:
         "fallen_short": fallen_short(crops),
     }
     name = "crops" if options.matcher == "descriptors" else f"crops_{Path(options.matcher).stem}"
-    save(f"{name}_synthetic" if options.synthetic else name, {**about, **values})
+    learned = options.matcher != "descriptors"
+    rows = readme_rows(values, "with weights" if learned else "without weights", asked=learned)
+    save(f"{name}_synthetic" if options.synthetic else name, {"table": rows, **about, **values})
     print("\n".join(markdown(values)))
 
 

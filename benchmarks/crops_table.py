@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 BINS = ((0.5, 0.8), (0.3, 0.5), (0.2, 0.3), (0.1, 0.2))  # share of lines in common
+ASKED = (0.98, 0.93, 0.88, 0.70)  # of the learned matcher, right poses
 ENOUGH = 10  # lines in common from which a pose can be asked for
 
 
@@ -62,6 +63,18 @@ def markdown(values: dict[str, Any]) -> Iterator[str]:
     yield ""
     wrong = " / ".join(f"{row['called_success_but_wrong']} of {row['pairs']}" for row in values["totals"])
     yield f"Called a success with a wrong pose: {wrong}."
+
+
+def readme_rows(values: dict[str, Any], method: str, *, asked: bool) -> list[dict[str, str]]:
+    """One row for each share, of all maps."""
+    return [
+        {
+            "what": f"crops of real maps, {low:.0%} to {high:.0%} of lines in common, {method}, {row['pairs']} pairs",
+            "asked": f"≥ {least:.0%}" if asked else "",
+            "measured": f"{row['right_whatever_the_status']:.1%} right; {row['success']:.1%} right and called so",
+        }
+        for (low, high), least, row in zip(BINS, ASKED, values["totals"], strict=True)
+    ]
 
 
 def _cell(row: dict[str, Any]) -> str:
