@@ -11,6 +11,7 @@ from plueckernet.estimation.judgement import LEARNED, PLAIN, Evidence, Status, c
 RESULT = Path(__file__).parents[2] / "benchmarks" / "results" / "confidence.json"
 GOOD = Evidence(inliers=100, share=0.7, rival=0.3, balance=0.9, borne_out=0.8)
 SYMMETRIC = Evidence(inliers=100, share=0.95, rival=0.97, balance=1.0, borne_out=0.95)
+DOUBTFUL = Evidence(inliers=30, share=0.1, rival=0.6, balance=0.8, borne_out=0.2)
 BY_CHANCE = Evidence(inliers=15, share=0.08, rival=0.9, balance=0.9, borne_out=0.2)
 NOTHING = Evidence(inliers=0, share=0.0, rival=1.0, balance=1.0, borne_out=0.0)
 
@@ -35,7 +36,8 @@ def test_more_evidence_is_more_confidence(agreement):
     [
         (GOOD, Status.SUCCESS),
         (replace(GOOD, agreement=0.6), Status.SUCCESS),
-        (replace(GOOD, agreement=0.01), Status.FAILED),  # the matcher knows nothing of it
+        (replace(DOUBTFUL, agreement=0.6), Status.SUCCESS),
+        (replace(DOUBTFUL, agreement=0.02), Status.FAILED),  # the matcher had expected something else
         (SYMMETRIC, Status.AMBIGUOUS),
         (replace(SYMMETRIC, agreement=0.5), Status.AMBIGUOUS),
         (BY_CHANCE, Status.FAILED),

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from plueckernet.errors import InputError
 from plueckernet.geometry import LineSet
 
 Segments = Float[np.ndarray, "_ 2 3"]  # start and end of each segment
@@ -118,6 +119,14 @@ def to_lines(segments: Segments) -> LineSet:
     """A LineSet of the segments that have a length."""
     length = np.linalg.norm(segments[:, 1] - segments[:, 0], axis=1)
     return LineSet.from_segments(torch.from_numpy(segments[length > _SHORTEST]))
+
+
+def to_segments(lines: LineSet) -> Segments:
+    """The segments of a scene; infinite lines raise :class:`InputError`."""
+    if lines.endpoints is None:
+        raise InputError("a scene has to be of segments, not of infinite lines")
+    segments: Segments = lines.endpoints.numpy()
+    return segments
 
 
 def joined(pieces: Iterable[Segments]) -> Segments:

@@ -6,7 +6,7 @@ import numpy as np
 
 from plueckernet.data.indoor import HouseStyle, indoor_scene
 from plueckernet.data.outdoor import TownStyle, outdoor_scene
-from plueckernet.data.primitives import to_lines
+from plueckernet.data.primitives import to_lines, to_segments
 from plueckernet.data.reconstruction import reconstructed
 from plueckernet.data.structures import city_scene, drawing_scene, truss_scene
 from plueckernet.errors import InputError
@@ -34,9 +34,8 @@ def _one_of(*kinds: str) -> Callable[[int], LineSet]:
 
 
 def _reconstruction(seed: int) -> LineSet:
-    scene = make_scene("built", seed)
-    assert scene.endpoints is not None  # scenes are segments
-    return to_lines(reconstructed(scene.endpoints.numpy(), np.random.default_rng([seed, 1])))
+    segments = to_segments(make_scene("built", seed))
+    return to_lines(reconstructed(segments, np.random.default_rng([seed, 1])))
 
 
 SCENES: dict[str, Callable[[int], LineSet]] = {

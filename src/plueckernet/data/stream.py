@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from plueckernet.data.batches import PairBatch, SceneBatch, mixed_batch, paper_batch
+from plueckernet.data.primitives import to_segments
 from plueckernet.data.scenes import make_scene
 from plueckernet.errors import InputError
 from plueckernet.geometry import LineSet, Pose
@@ -169,11 +170,11 @@ def _some(segments: Float[np.ndarray, "n 2 3"], settings: StreamSettings, rng: n
 def _maker(kinds: tuple[str, ...], folder: str) -> Callable[[int, np.random.Generator], np.ndarray]:
     """Segments of a scene by its seed."""
     if not folder:
-        return lambda seed, rng: _segments(make_scene(kinds[rng.integers(len(kinds))], seed))
+        return lambda seed, rng: to_segments(make_scene(kinds[rng.integers(len(kinds))], seed))
     if not Path(folder).is_dir():
         raise InputError(f"{folder}: no such folder of line maps")
     files = sorted(path for path in Path(folder).iterdir() if path.is_file())
-    maps = [_segments(_centred(read_lines(path), path)) for path in files]
+    maps = [to_segments(_centred(read_lines(path), path)) for path in files]
     if not maps:
         raise InputError(f"{folder}: no line maps to train on")
     return lambda _, rng: maps[rng.integers(len(maps))]
@@ -183,12 +184,6 @@ def _centred(lines: LineSet, path: Path) -> LineSet:
     if lines.endpoints is None:
         raise InputError(f"{path}: training needs segments, not infinite lines")
     return lines.shifted(lines.centre())
-
-
-def _segments(lines: LineSet) -> np.ndarray:
-    if lines.endpoints is None:
-        raise InputError("training needs scenes of segments, not of infinite lines")
-    return lines.endpoints.numpy().astype(np.float32)
 
 
 def _alternating(turn: int, share: float) -> bool:

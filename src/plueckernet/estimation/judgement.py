@@ -15,8 +15,8 @@ from plueckernet.estimation.refinement import Refinement
 
 # Of a logistic model of `features`, fitted by `python -m benchmarks.confidence`: where the matcher gives probabilities
 # that mean something, as the networks do, and where it does not or there is none.
-LEARNED = (-1.0, 0.3, 1.0, -5.0, 0.5, 3.0, 12.0)
-PLAIN = (0.0, 0.5, 8.0, -8.0, 1.0, 3.0)
+LEARNED = (1.827, 0.473, 11.834, -9.466, 3.308, 7.583, 5.801)
+PLAIN = (-0.537, 0.594, 15.032, -7.581, 3.908, 11.276)
 _BELIEVE = 0.8  # confidence from which a pose is called a success
 _UNSEEN = 0.7  # relative score of a rival that was not looked for hard enough to be found
 _RIVAL = 0.9  # relative score from which a rival is as good
