@@ -34,8 +34,8 @@ COMPARABLE = """## What can be compared and what cannot
   that the paper's ICL baseline errs on them about as far as it does in the paper. Errors in degrees and metres of two
   columns of different data are not a comparison; ratios to ICL on the same data are closer to one.
 - **The same code ran on the same pairs** for all methods of a table here: those rows compare with one another.
-- **PlückerNet here** is the published network, written anew and trained on the stand-ins for minutes on one GPU, not
-  for a day; its RANSAC has the rotation of two lines mended, without which half of its samples are wrong.
+- **PlückerNet and the regression baseline here** are the published networks, written anew and trained on the stand-ins,
+  briefly where the paper trained for a day. PlückerNet's RANSAC has the rotation of two lines mended.
 - **Ours does not use line directions**, ICL and PlückerNet are given them (except where a table says undirected).
 - **Seconds** of different machines do not compare.
 """

@@ -130,7 +130,7 @@ def test_a_method_that_finds_nothing_is_said_to(reproduced):
     document = read_document(EXPERIMENTS["table1"], reproduced)
     for cells in document["cells"].values():
         cells["ours"] |= {"rotation": [None] * 3, "translation": [None] * 3, "success": 0.0}
-    assert all("no pose" in sentence for sentence in EXPERIMENTS["table1"].findings(document))
+    assert sum("our pairs have no pose" in sentence for sentence in EXPERIMENTS["table1"].findings(document)) == 4
     ours = next(row for row in EXPERIMENTS["table1"].tables(document)[0].rows if row[0] == "ours")
     assert ours[1:8] == ["–"] * 6 + ["0.0 %"]
 

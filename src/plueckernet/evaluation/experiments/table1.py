@@ -77,7 +77,18 @@ def findings(document: Document) -> list[str]:
                 f"paper publishes for PlückerNet. It is {scale[0]:.2f} times that of ICL on the same data, in the "
                 f"paper {scale[1]:.2f} times: {better}."
             )
+        found.append(f"{name}: {_against_paper(cells, paper)}.")
     return found
+
+
+def _against_paper(cells: Document, paper: Document) -> str:
+    """Medians of the paper's methods, here and there."""
+    words = []
+    for role in ("icl", "regression", "pluecker"):
+        here = f"{number(cells[role]['rotation'][1])}° / {number(cells[role]['translation'][1])} m"
+        there = f"{paper[ROLES[role]]['rotation'][1]:.3f}° / {paper[ROLES[role]]['translation'][1]:.3f} m"
+        words.append(f"{ROLES[role]} {here} here, {there} in the paper")
+    return f"medians of the paper's methods: {'; '.join(words)}"
 
 
 TABLE1 = Experiment(
