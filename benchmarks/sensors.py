@@ -1,8 +1,9 @@
 """Real scans and images: registration from extracted lines alone, and odometry, against the given poses.
 
-``python -m benchmarks.sensors --real FOLDER`` writes ``results/sensors.json``. The data do not come with the package.
-``--export FILE`` writes the same pairs as points, for :mod:`benchmarks.sensors_points` to do with them what a user
-would pick today. Every source is turned by a random rotation before lines are looked for, and no method gets a guess.
+``python -m benchmarks.sensors registration --real FOLDER`` writes ``results/sensors.json``, ``odometry`` instead of
+``registration`` writes ``results/sensors_odometry.json``. The data do not come with the package. ``export`` writes the
+same pairs as points, for :mod:`benchmarks.sensors_points` to do with them what a user would pick today. Every source is
+turned by a random rotation before lines are looked for, and no method gets a guess.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from plueckernet.estimation.icl import IclSettings, icl
 from plueckernet.extraction import extract_lines, read_points
 from plueckernet.geometry.pose import rotation_from_quaternion
 from plueckernet.io.trajectories import Trajectory, stack_poses
-from plueckernet.odometry import OdometrySettings, absolute_error, relative_error, relative_errors, track
+from plueckernet.odometry import absolute_error, relative_error, relative_errors, track
 from plueckernet.sensing import camera_images, frame_lines
 
 ROTATIONS = 2  # of each pair of scans, and pairs of images for each gap
@@ -194,25 +195,32 @@ def odometry(name: str, frames: list[CameraFrame]) -> dict[str, Any]:
     lines = [frame_lines(frame) for frame in progress(frames, f"{name}: lines")]
     poses = [frame.world_T_sensor for frame in frames if frame.world_T_sensor is not None]
     truth = Trajectory(torch.tensor([frame.time for frame in frames], dtype=torch.float64), stack_poses(poses))
-    rows: dict[str, Any] = {"frames": len(frames), "lines_median": statistics.median(map(len, lines))}
-    for method, local in (("frame to frame", False), ("frame to local map", True)):
-        named = zip((frame.name for frame in frames), truth.times.tolist(), lines, strict=True)
-        result = track(progress(named, f"{name}: {method}", len(frames)), settings=OdometrySettings(local_map=local))
-        tracking = Counter(str(step.tracking) for step in result.steps[1:])
-        rows[method] = {**_drift(result.trajectory(), truth), "tracking": dict(tracking)}
-    rows["ICL"] = _drift(_icl_path(lines, truth), truth)
-    return rows
+    named = zip((frame.name for frame in frames), truth.times.tolist(), lines, strict=True)
+    result = track(progress(named, f"{name}: odometry", len(frames)))
+    motions = [step.previous_T_sensor for step in result.steps[1:]]
+    return {
+        "frames": len(frames),
+        "lines_median": statistics.median(map(len, lines)),
+        "tracking": dict(Counter(str(step.tracking) for step in result.steps[1:])),
+        "frame to frame": _drift(_path(motions, truth), truth),
+        "frame to local map": _drift(result.trajectory(), truth),
+        "ICL": _drift(_path([_icl(after, before) for before, after in pairwise(lines)], truth), truth),
+    }
 
 
-def _icl_path(lines: list[LineSet], truth: Trajectory) -> Trajectory:
-    """Frame by frame from the identity; where it has no answer, no motion."""
+def _icl(after: LineSet, before: LineSet) -> Pose:
+    """From the identity; where it has no answer, no motion."""
+    try:
+        return icl(after, before, settings=IclSettings(sign_aware=True)).target_T_source
+    except DegenerateError:
+        return Pose.identity()
+
+
+def _path(motions: list[Pose], truth: Trajectory) -> Trajectory:
+    """One motion after the other."""
     poses = [Pose.identity()]
-    for before, after in pairwise(lines):
-        try:
-            step = icl(after, before, settings=IclSettings(sign_aware=True)).target_T_source
-        except DegenerateError:
-            step = Pose.identity()
-        poses.append(poses[-1] @ step)
+    for motion in motions:
+        poses.append(poses[-1] @ motion)
     return Trajectory(truth.times, stack_poses(poses))
 
 
@@ -232,8 +240,8 @@ def _drift(found: Trajectory, truth: Trajectory) -> dict[str, Any]:
 def sequences(folder: Path) -> dict[str, list[CameraFrame]]:
     """What odometry is measured on."""
     return {
-        "7-Scenes kitchen": seven_scenes_sequence(folder / "rgbd_7scenes_kitchen"),
         "TUM fr1/rpy": tum_sequence(folder / "rgbd_tum_fr1_rpy", TUM_DELAY),
+        "7-Scenes kitchen": seven_scenes_sequence(folder / "rgbd_7scenes_kitchen"),
     }
 
 
@@ -257,28 +265,28 @@ def export(folder: Path, rotations: int, path: Path) -> None:
 def main() -> None:
     """Run, print, save."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", choices=("registration", "odometry", "export"))
     parser.add_argument("--real", type=Path, required=True, help="folder with lidar_* and rgbd_*")
     parser.add_argument(
         "--limit", type=int, default=ROTATIONS, help="rotations of each pair of scans, pairs of images a gap"
     )
-    parser.add_argument("--export", type=Path, metavar="FILE", help="write the pairs as points and end")
+    parser.add_argument("--to", type=Path, default=Path("pairs.npz"), help="where points are exported to")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    if options.export:
-        export(options.real, options.limit, options.export)
+    if options.part == "export":
+        export(options.real, options.limit, options.to)
         return
-    found = [registered(pair) for pair in progress(list(pairs(options.real, options.limit)), "registration")]
-    groups = summary(found)
-    values = {
-        "registration": groups,
-        "odometry": {name: odometry(name, frames) for name, frames in sequences(options.real).items()},
-        "pairs": found,
-    }
-    save("sensors", values)
-    for group, row in groups.items():
-        print(
-            f"{group}: {row['success']} of {row['pairs']}, wrong but called success {row['called_success_but_wrong']}"
-        )
+    if options.part == "odometry":
+        paths: dict[str, Any] = {}
+        for name, frames in sequences(options.real).items():
+            paths[name] = odometry(name, frames)
+            save("sensors_odometry", paths)
+        return
+    found: list[dict[str, Any]] = []
+    for pair in pairs(options.real, options.limit):
+        found.append(registered(pair))
+        print(found[-1], flush=True)
+        save("sensors", {"groups": summary(found), "pairs": found})  # after each, for it takes long
 
 
 if __name__ == "__main__":

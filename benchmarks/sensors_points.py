@@ -3,7 +3,7 @@
 FPFH, RANSAC and ICP of Open3D; KISS-Matcher and the same ICP; Open3D's RGB-D odometry. They live in an environment of
 their own, which needs neither this package nor torch::
 
-    python -m benchmarks.sensors --real FOLDER --export pairs.npz
+    python -m benchmarks.sensors export --real FOLDER --to pairs.npz
     python3 -m venv o3d && o3d/bin/pip install "open3d==0.20.*" "kiss-matcher==1.0.*"
     o3d/bin/python -m benchmarks.sensors_points registration --pairs-from pairs.npz
     o3d/bin/python -m benchmarks.sensors_points odometry --pairs-from pairs.npz

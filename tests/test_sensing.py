@@ -15,7 +15,11 @@ from plueckernet.data.datasets.frames import LinesFrame
 from plueckernet.errors import FormatError
 from plueckernet.geometry import LineSet
 from plueckernet.io import write_lines
+from plueckernet.registration import register
 from plueckernet.sensing import camera_images, frame_lines
+
+SCANS = Path(__file__).resolve().parents[2] / "shared" / "data" / "scans"
+needs_scans = pytest.mark.skipif(not SCANS.is_dir(), reason=f"no real scans at {SCANS}")
 
 
 def box_edges(lines: LineSet) -> list[tuple[float, float]]:
@@ -65,3 +69,15 @@ def test_clouds_and_line_maps(tmp_path: Path) -> None:
     assert float(lines.endpoints[..., 2].amax()) == pytest.approx(5.0, abs=0.2)
     write_lines(tmp_path / "map.obj", LineSet.from_segments(torch.rand(4, 2, 3, dtype=torch.float64)))
     assert len(frame_lines(LinesFrame("m", 0.0, tmp_path / "map.obj"))) == 4
+
+
+@needs_scans
+def test_real_frames_are_followed() -> None:
+    frames = tum_sequence(SCANS / "rgbd_tum_fr1_rpy", time_offset=-0.02)
+    assert (len(frames), frames[0].intrinsics[0]) == (40, 517.3)
+    first, second = frames[14:16]
+    result = register(frame_lines(second), frame_lines(first))
+    truth = first.world_T_sensor.inverse() @ second.world_T_sensor
+    assert result.ok
+    assert float(result.target_T_source.angle_to(truth).rad2deg()) < 1.5
+    assert float((result.target_T_source.translation - truth.translation).norm()) < 0.05
