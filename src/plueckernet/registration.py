@@ -125,21 +125,27 @@ def register_many(
 
 
 def refine(
-    source: LineSet, target: LineSet, pose: Pose, *, settings: RegistrationSettings = RegistrationSettings()
+    source: LineSet,
+    target: LineSet,
+    pose: Pose,
+    *,
+    matcher: LineMatcher | str = "invariant",
+    settings: RegistrationSettings = RegistrationSettings(),
 ) -> RegistrationResult:
     """Improve a ``target_T_source`` that is good to about the tolerance, such as one given by hand.
 
-    No other pose is searched for: the confidence takes a rival of middling strength for granted.
+    No other pose is searched for: the confidence takes a rival of middling strength for granted. ``matcher`` is asked
+    whether it agrees, as in :func:`register`.
     """
     clock = _Clock(None)
     with clock("prepare"):
         maps = _normalised(source, target, settings)
+    with clock("match"):
+        matches = _matched(maps, matcher, settings)
     with clock("refine"):
         refined = _refined([maps.normalised(pose)], maps, settings)
     with clock("judge"):
-        evidence = _evidence(refined, None, maps)
-    nothing = maps.source_core.new_zeros(0)
-    matches = Matches(nothing, nothing, maps.source.anchor.new_zeros(0))
+        evidence = _evidence(refined, None if matcher == "descriptors" else matches, maps)
     return _result(evidence, refined, matches, maps, clock, settings, seed=0)
 
 
@@ -374,18 +380,19 @@ def _polished(poses: Pose, matches: Matches, maps: _Maps) -> Pose:
 
 def _apart(poses: Pose, scores: Tensor, tolerance: Tolerance, most: int) -> Int[Tensor, " k"]:
     """Greedily the best poses that are not close to a better one."""
-    chosen: list[Tensor] = []
-    left = scores.clone()
-    while len(chosen) < most and len(left) and float(left.amax()) > 0:
-        chosen.append(left.argmax())
-        left[_close(poses, poses[chosen[-1]], tolerance)] = 0
-    return torch.stack(chosen) if chosen else torch.zeros(0, dtype=torch.long, device=scores.device)
+    order = scores.argsort(descending=True, stable=True)
+    close = _close(poses[order], poses[order], tolerance).cpu().numpy()
+    left, chosen = (scores[order] > 0).cpu().numpy(), []
+    while len(chosen) < most and left.any():
+        chosen.append(int(left.argmax()))
+        left &= ~close[chosen[-1]]
+    return order[chosen]
 
 
-def _close(poses: Pose, to: Pose, tolerance: Tolerance) -> Bool[Tensor, " h"]:
+def _close(poses: Pose, to: Pose, tolerance: Tolerance) -> Bool[Tensor, "h k"]:
     """Poses that the tolerance hardly tells apart."""
-    cosine = ((poses.rotation * to.rotation).sum((-1, -2)) - 1) / 2
-    shift = (poses.translation - to.translation).norm(dim=-1)
+    cosine = (poses.rotation.flatten(-2) @ to.rotation.flatten(-2).mT - 1) / 2
+    shift = torch.cdist(poses.translation, to.translation)
     return (cosine > math.cos(tolerance.angle)) & (shift < 2 * tolerance.position)
 
 
@@ -393,13 +400,16 @@ def _refined(candidates: list[Pose], maps: _Maps, settings: RegistrationSettings
     """Candidates refined on all lines, by the number of lines they explain; the best to the end, the others a bit."""
     noise = _given_noise(maps, settings)
     found: list[tuple[float, Refinement]] = []
+
+    def known(pose: Pose) -> bool:
+        return any(bool(_close(_one(pose), _one(one.pose), maps.tolerance)) for _, one in found)
+
     for candidate in candidates:
-        refinement = refine_pose(candidate, maps.source, maps.target, maps.tolerance, noise, _BRIEFLY)
-        if refinement is None:
+        if known(candidate):  # it would end there, too
             continue
-        pose = _one(refinement.pose)
-        if not any(bool(_close(pose, one.pose, maps.tolerance)) for _, one in found):
-            found.append((float(maps.scorer.scores(pose)), refinement))
+        refinement = refine_pose(candidate, maps.source, maps.target, maps.tolerance, noise, _BRIEFLY)
+        if refinement is not None and not known(refinement.pose):
+            found.append((float(maps.scorer.scores(_one(refinement.pose))), refinement))
     found.sort(key=lambda one: -one[0])
     if found:
         score, best = found[0]

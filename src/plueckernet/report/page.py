@@ -183,8 +183,11 @@ def _evidence(result: RegistrationResult, about: About) -> str:
         ("inliers", f"{len(result.inliers):,} pairs that coincide"),
         ("matches", f"{len(result.matches):,} putative ones to start from"),
         ("explained", f"{result.evidence.share:.0%} of the smaller map"),
+        ("borne out", f"{result.evidence.borne_out:.0%} of the lines that come to lie where the other map has lines"),
         ("best other pose", f"explains {result.evidence.rival:.0%} as much"),
     ]
+    if result.evidence.agreement is not None:
+        rows.append(("agreement", f"with {result.evidence.agreement:.0%} of what the matcher proposed"))
     if len(result.inliers):
         rows.append(("noise", f"a line is off by {digits(position)} and {digits(direction)}° (one sigma, estimated)"))
     rows += [("note", note) for note in about.notes]
