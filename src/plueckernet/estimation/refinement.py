@@ -25,7 +25,8 @@ from plueckernet.geometry.residuals import NoiseModel, Residuals, line_residuals
 
 _GATE = 18.47  # chi-square of four degrees of freedom, 99.9 %
 _PROBABLE = 0.2  # from which a match is reported
-_LOST = 1.5  # variance that estimated noise lacks: right matches far off are lost to rivals (measured, see benchmarks)
+_LOST = 1.3  # variance that estimated noise lacks: right matches far off are lost to rivals (measured, see benchmarks)
+_BEYOND = 1.5  # tolerances in which matches are looked for once the noise is known: some right ones are off by more
 _PEAK = _GATE**2 / 8  # density of a right match at its centre over that of a wrong one, uniform within the gate
 _COARSE = 1e-3  # tolerance of position above which single precision tells near from far
 _BLOCK = 250_000  # entries of a residual matrix, small enough for a processor's cache
@@ -143,10 +144,10 @@ def _blocks(
 
 
 def search_tolerance(noise: NoiseModel, most: Tolerance) -> Tolerance:
-    """Where to look for matches: four sigma of the difference of two lines, and never beyond the start."""
+    """Where to look for matches: four sigma of the difference of two lines, and not far beyond the start."""
     direction = math.hypot(noise.direction, noise.endpoint)
-    position = min(4 * math.sqrt(2) * noise.position, most.position)
-    angle = min(5 * math.sqrt(2) * direction, most.angle)
+    position = min(4 * math.sqrt(2) * noise.position, _BEYOND * most.position)
+    angle = min(5 * math.sqrt(2) * direction, _BEYOND * most.angle)
     return Tolerance(position, angle, most.directed, slope=min(4 * direction, most.angle))
 
 
@@ -196,23 +197,36 @@ def _fit(pose: Pose, source: AnchoredLines, target: AnchoredLines, rows: Tensor,
 
 
 def _responsibility(
-    chi_square: Float[Tensor, " k"], rows: Int[Tensor, "k 2"], counts: tuple[int, int], iterations: int = 10
+    chi_square: Float[Tensor, " k"], rows: Int[Tensor, "k 2"], counts: tuple[int, int], iterations: int = 6
 ) -> tuple[Tensor, Tensor]:
     """How probable it is that a pair is a match, and that none of its rivals is the match instead.
 
-    A right match is normally distributed, a wrong one uniformly within the gate, and of the pairs that share a line
-    at most one is right. The share of right ones is found on the way (expectation maximisation).
+    A right match is normally distributed, a wrong one uniformly within the gate, and a line has at most one match.
+    Lines that compete tell each other how likely they are to be taken elsewhere (belief propagation on matchings, exact
+    where rivals form no loops); the share of right ones is found on the way (expectation maximisation).
     """
     density = torch.where(chi_square < _GATE, _PEAK * (-chi_square / 2).exp(), 0.0)
-    rivals, most = -density, []
-    for index, count in zip(rows.unbind(-1), counts, strict=True):
-        rivals = rivals + density.new_zeros(count).index_add_(0, index, density)[index]
-        most.append(density.new_zeros(count).index_fill_(0, index, 1).sum())
-    share, most_matches = 0.7, float(min(most))
+    (first, second), (m, n) = rows.unbind(-1), counts
+    zero = density.new_zeros(1)
+    all_first, all_second = (
+        zero.expand(count).index_add(0, index, density) for count, index in ((m, first), (n, second))
+    )
+    most_matches = float(min((all_first > 0).sum(), (all_second > 0).sum()))
+    share, back = 0.7, density.new_tensor(math.sqrt(0.7 / 0.3))
     for _ in range(iterations):
-        weight = density / (rivals + (1 - share) / share)
-        share = min(max(float(weight.sum()) / most_matches, 0.05), 0.999)
+        alone = math.sqrt((1 - share) / share)  # how much speaks for a line to have no match
+        forth = 1 / (_others(density * back, first, m) + alone)
+        back = 1 / (_others(density * forth, second, n) + alone)
+        odds = density * forth * back
+        weight = odds / (1 + odds)
+        share = min(max(float(weight.sum()) / max(most_matches, 1), 0.05), 0.999)
+    rivals = all_first[first] + all_second[second] - density
     return weight, density / rivals.clamp_min(1e-300)
+
+
+def _others(value: Float[Tensor, " k"], index: Int[Tensor, " k"], count: int) -> Float[Tensor, " k"]:
+    """What all other pairs of the same line add up to."""
+    return (value.new_zeros(count).index_add_(0, index, value)[index] - value).clamp_min_(0)
 
 
 def _step(value: Tensor, jacobian: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
