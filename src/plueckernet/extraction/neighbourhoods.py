@@ -74,10 +74,10 @@ def spacing_and_noise(
 
 def thin(
     points: Float64[np.ndarray, "n 3"], count: Int64[np.ndarray, " n"], cell: float
-) -> tuple[Float64[np.ndarray, "m 3"], Int64[np.ndarray, " m"], Int64[np.ndarray, " n"]]:
-    """Centroid and number of points of every cell that has any, and the cell of each point."""
+) -> tuple[Float64[np.ndarray, "m 3"], Int64[np.ndarray, " m"]]:
+    """Centroid and number of points of every cell that has any."""
     if len(points) == 0:
-        return points, count, np.empty(0, np.int64)
+        return points, count
     place = np.floor((points - points.min(axis=0)) / cell).astype(np.int64)
     size = place.max(axis=0) + 1
     key = (place[:, 0] * size[1] + place[:, 1]) * size[2] + place[:, 2]
@@ -85,9 +85,7 @@ def thin(
     first = np.flatnonzero(np.diff(key[order], prepend=-1))
     total = np.add.reduceat(count[order], first)
     centroid = np.add.reduceat(points[order] * count[order, None], first, axis=0) / total[:, None]
-    cell_of = np.empty(len(points), np.int64)
-    cell_of[order] = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(points))))
-    return centroid, total, cell_of
+    return centroid, total
 
 
 def flattened(
@@ -97,7 +95,7 @@ def flattened(
 
     Cells of 1.5 times the noise are moved onto the plane of what is within four times the noise, twice.
     """
-    position, count, _ = thin(points, np.ones(len(points), np.int64), 1.5 * noise)
+    position, count = thin(points, np.ones(len(points), np.int64), 1.5 * noise)
     for _ in range(2):
         tree, moved = cKDTree(position), np.empty_like(position)
         for start in range(0, len(position), _CHUNK // 4):
@@ -119,14 +117,14 @@ def make_nodes(
 ) -> Nodes:
     """Thin a cloud to ``cell`` and find normals, with larger cells where points only line up."""
     amount = MANY_NEIGHBOURS if noise > _NOISY * cell else FEW_NEIGHBOURS
-    position, count, _ = thin(points, count, cell)
+    position, count = thin(points, count, cell)
     parts: list[tuple[Shaped[np.ndarray, "..."], ...]] = []
     open_position, open_count = position, count
     for level in range(_LEVELS):
         size = cell * 2**level
         if level:
-            position, count, _ = thin(position, count, size)
-            open_position, open_count, _ = thin(open_position, open_count, size)
+            position, count = thin(position, count, size)
+            open_position, open_count = thin(open_position, open_count, size)
         if len(position) < amount:
             break
         normal, roughness, spread = _normals(position, open_position, amount, workers)

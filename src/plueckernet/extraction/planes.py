@@ -34,13 +34,11 @@ class Planes:
         normal: Unit normals.
         offset: Distances from the origin along them.
         label: Plane of each node, -1 for none.
-        thickness: Root mean square distance of a plane's nodes from it.
     """
 
     normal: Float64[np.ndarray, "p 3"]
     offset: Float64[np.ndarray, " p"]
     label: Int64[np.ndarray, " m"]
-    thickness: Float64[np.ndarray, " p"]
 
     def __len__(self) -> int:
         return len(self.normal)
@@ -59,7 +57,7 @@ def grow_planes(nodes: Nodes, flatness: float, least: int, rng: np.random.Genera
         if (part < 0).all():
             break
     if found == 0:
-        return Planes(np.empty((0, 3)), np.empty(0), label, np.empty(0))
+        return Planes(np.empty((0, 3)), np.empty(0), label)
     normal, offset = _fits(nodes, label, found)
     label = _fill(nodes, normal, offset, label, tolerance)
     return _numbered(nodes, label, found, least)
@@ -226,10 +224,4 @@ def _numbered(nodes: Nodes, label: Int64[np.ndarray, " m"], amount: int, least: 
     keep = size >= least
     number = np.where(keep, np.cumsum(keep) - 1, -1)
     label = np.where(label >= 0, number[label], -1)
-    normal, offset = _fits(nodes, label, int(keep.sum()))
-    mine = label >= 0
-    distance = np.einsum("ij,ij->i", nodes.position[mine], normal[label[mine]]) - offset[label[mine]]
-    square = np.bincount(label[mine], distance**2, len(normal)) / np.maximum(
-        np.bincount(label[mine], None, len(normal)), 1
-    )
-    return Planes(normal, offset, label, np.sqrt(square))
+    return Planes(*_fits(nodes, label, int(keep.sum())), label)

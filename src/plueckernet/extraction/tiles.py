@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float64, Int64
 
 from plueckernet.extraction.extracted import Segments
 
@@ -73,8 +73,8 @@ def tiled(
         spool = spooled(chunks, Path(name))
         if spool is None:
             return Segments.empty()
-        boxes = _boxes(spool, most)
-        _sort(spool, boxes, Path(name))
+        boxes, owner = _boxes(spool, most)
+        _sort(spool, owner, Path(name))
         spool.path.unlink()
         found = []
         for place, box in enumerate(boxes):
@@ -92,20 +92,25 @@ def tiled(
         return Segments(joined.ends + spool.origin, joined.support, joined.residual)
 
 
-def _boxes(spool: Spool, most: int) -> list[Box]:
-    """Cut the ground plan in two at the median, across its longer side, until no box has too many points."""
+def _boxes(spool: Spool, most: int) -> tuple[list[Box], Int64[np.ndarray, "g g"]]:
+    """Cut the ground plan in two at the median, across its longer side, until no box has too many points.
+
+    Returns the boxes and a grid that tells which of them each cell of the ground plan is in.
+    """
     low, step = spool.low[:2], np.maximum((spool.high - spool.low)[:2], 1e-9) / _GRID
-    grid = np.zeros((_GRID, _GRID), np.int64)
+    grid, owner = np.zeros(_GRID**2, np.int64), np.empty((_GRID, _GRID), np.int64)
     for chunk in spool.chunks():
-        place = np.clip(((chunk[:, :2] - low) / step).astype(np.int64), 0, _GRID - 1)
-        np.add.at(grid, (place[:, 0], place[:, 1]), 1)
-    pending, done = [(0, _GRID, 0, _GRID)], []
+        grid += np.bincount(_cells(chunk, spool), minlength=_GRID**2)
+    grid = grid.reshape(_GRID, _GRID)
+    done: list[Box] = []
+    pending = [(0, _GRID, 0, _GRID)]
     while pending:
         left, right, bottom, top = pending.pop()
         part = grid[left:right, bottom:top]
         wide = (right - left) * step[0] >= (top - bottom) * step[1]
         size = right - left if wide else top - bottom
         if part.sum() <= most or size < 2:
+            owner[left:right, bottom:top] = len(done)
             done.append(np.array([[left, bottom], [right, top]]) * step + low)
             continue
         running = part.sum(axis=1 if wide else 0).cumsum()
@@ -114,18 +119,25 @@ def _boxes(spool: Spool, most: int) -> list[Box]:
             pending += [(left, left + cut, bottom, top), (left + cut, right, bottom, top)]
         else:
             pending += [(left, right, bottom, bottom + cut), (left, right, bottom + cut, top)]
-    return done
+    return done, owner
 
 
-def _sort(spool: Spool, boxes: list[Box], folder: Path) -> None:
-    """Write the points of each box, points on the outer rim included, to a file of its own."""
-    outer = [_open_outside(box, spool) for box in boxes]
+def _cells(points: Points, spool: Spool) -> Int64[np.ndarray, " n"]:
+    """The cells of the grid that points are in, counted row by row."""
+    step = np.maximum((spool.high - spool.low)[:2], 1e-9) / _GRID
+    place = np.clip(((points[:, :2] - spool.low[:2]) / step).astype(np.int64), 0, _GRID - 1)
+    return np.asarray(place[:, 0] * _GRID + place[:, 1])
+
+
+def _sort(spool: Spool, owner: Int64[np.ndarray, "g g"], folder: Path) -> None:
+    """Write the points of each box to a file of its own."""
     for chunk in spool.chunks():
-        for place, box in enumerate(outer):
-            inside = _inside(chunk, box)
-            if inside.any():
-                with (folder / f"{place}.f8").open("ab") as handle:
-                    chunk[inside].tofile(handle)
+        box = owner.ravel()[_cells(chunk, spool)]
+        order = np.argsort(box, kind="stable")
+        names, starts = np.unique(box[order], return_index=True)
+        for name, part in zip(names, np.split(chunk[order], starts[1:]), strict=True):
+            with (folder / f"{name}.f8").open("ab") as handle:
+                part.tofile(handle)
 
 
 def _open_outside(box: Box, spool: Spool) -> Box:
