@@ -12,7 +12,7 @@ from benchmarks.readme_table import BEGIN, END, README, filled, rows, table
 from tests.cli.helpers import FRIDAY, MONDAY, run
 
 ROOT = README.parent
-PAGES = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.fixture
