@@ -5,11 +5,12 @@ their own, which needs neither this package nor torch::
 
     python -m benchmarks.sensors export --real FOLDER --to pairs.npz
     python3 -m venv o3d && o3d/bin/pip install "open3d==0.20.*" "kiss-matcher==1.0.*"
-    o3d/bin/python -m benchmarks.sensors_points registration --pairs-from pairs.npz
-    o3d/bin/python -m benchmarks.sensors_points odometry --pairs-from pairs.npz
+    o3d/bin/python -m benchmarks.sensors_points fpfh --pairs-from pairs.npz
+    o3d/bin/python -m benchmarks.sensors_points kiss --pairs-from pairs.npz
+    o3d/bin/python -m benchmarks.sensors_points rgbd --pairs-from pairs.npz
 
-They write ``results/sensors_points.json`` and ``results/sensors_rgbd.json``. Each method of registration is run with
-two voxel sizes a group, and of the two the better one is to be compared with: lines have nothing to be tuned.
+They write ``results/sensors_fpfh.json`` and so on. Each method of registration is run with two voxel sizes a group, and
+of the two the better one is to be compared with: lines have nothing to be tuned.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import json
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +79,8 @@ def refined(source: Any, target: Any, voxel: float, start: np.ndarray) -> np.nda
 
 
 METHODS: dict[str, Callable[[np.ndarray, np.ndarray, float], np.ndarray]] = {
-    "KISS-Matcher + ICP": by_kiss_matcher,
-    "Open3D FPFH + RANSAC + ICP": by_fpfh,
+    "kiss": by_kiss_matcher,
+    "fpfh": by_fpfh,
 }
 
 
@@ -88,24 +90,35 @@ def pose_error(found: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
     return float(np.degrees(2 * np.arcsin(min(1.0, chord)))), float(np.linalg.norm(found[:3, 3] - truth[:3, 3]))
 
 
-def registered(arrays: dict[str, np.ndarray], method: str) -> dict[str, Any]:
-    """By group and voxel size: how many are within 5 degrees and half a metre."""
-    groups: dict[str, Any] = {}
-    for name in sorted(key.removesuffix("_group") for key in arrays if key.endswith("_group")):
-        group, truth = str(arrays[f"{name}_group"]), arrays[f"{name}_truth"]
+def registered(arrays: dict[str, np.ndarray], method: str) -> Iterator[dict[str, Any]]:
+    """Each pair with each voxel size; one pair of every group, then the next of each."""
+    names = sorted(key.removesuffix("_group") for key in arrays if key.endswith("_group"))
+    seen: Counter[str] = Counter()
+    turns = []
+    for name in names:
+        group = str(arrays[f"{name}_group"])
+        turns.append((seen[group], name, group))
+        seen[group] += 1
+    for _, name, group in sorted(turns):
         for voxel in VOXELS[group]:
-            start = time.perf_counter()
+            start = time.process_time()
             found = METHODS[method](arrays[f"{name}_source"], arrays[f"{name}_target"], voxel)
-            row = groups.setdefault(group, {}).setdefault(str(voxel), {"errors": [], "seconds": []})
-            row["errors"].append(pose_error(found, truth))
-            row["seconds"].append(time.perf_counter() - start)
-        print(method, group, name, flush=True)
-    for voxels in groups.values():
-        for row in voxels.values():
-            right = [error for error in row["errors"] if error[0] < 5 and error[1] < 0.5]
-            row |= {"pairs": len(row["errors"]), "success": len(right), "seconds": statistics.median(row["seconds"])}
-            for place, what in enumerate(("rotation_median", "translation_median")):
-                row[what] = statistics.median(error[place] for error in right) if right else None
+            error = pose_error(found, arrays[f"{name}_truth"])
+            yield {"pair": name, "group": group, "voxel": voxel, "error": error, "seconds": time.process_time() - start}
+
+
+def summary(found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """By group and voxel size: how many are within 5 degrees and half a metre."""
+    groups: dict[str, dict[str, Any]] = {}
+    for group, voxel in dict.fromkeys((one["group"], one["voxel"]) for one in found):
+        errors = [one["error"] for one in found if (one["group"], one["voxel"]) == (group, voxel)]
+        right = [error for error in errors if error[0] < 5 and error[1] < 0.5]
+        groups.setdefault(group, {})[str(voxel)] = {
+            "pairs": len(errors),
+            "success": len(right),
+            "rotation_median": statistics.median(error[0] for error in right) if right else None,
+            "translation_median": statistics.median(error[1] for error in right) if right else None,
+        }
     return groups
 
 
@@ -162,17 +175,22 @@ def main() -> None:
     """Run, print, save."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs-from", type=Path, required=True, help="what benchmarks.sensors exported")
-    parser.add_argument("part", choices=("registration", "odometry"))
+    parser.add_argument("part", choices=(*METHODS, "rgbd"))
     options = parser.parse_args()
     o3d.utility.set_verbosity_level(o3d.utility.VerbosityLevel.Error)
     with np.load(options.pairs_from) as file:
         arrays = dict(file)
-    if options.part == "registration":
-        found = {"apartment_reference": apartment_reference(arrays)}
-        save("sensors_points", found | {method: registered(arrays, method) for method in METHODS})
-    else:
+    if options.part == "rgbd":
         names = {str(arrays[f"{sequence}_name"]): sequence for sequence in ("sequence0", "sequence1")}
         save("sensors_rgbd", {name: rgbd_odometry(arrays, sequence) for name, sequence in names.items()})
+        return
+    reference = apartment_reference(arrays)
+    found: list[dict[str, Any]] = []
+    for one in registered(arrays, options.part):
+        found.append(one)
+        print(one, flush=True)
+        values = {"apartment_reference": reference, "groups": summary(found), "pairs": found}
+        save(f"sensors_{options.part}", values)  # after each, for it takes long
 
 
 def save(name: str, values: dict[str, Any]) -> None:
