@@ -26,7 +26,8 @@ from plueckernet.estimation.scoring import AnchoredLines
 from plueckernet.geometry import Pose
 from plueckernet.geometry.residuals import NoiseModel
 
-PAIRS = 500
+PAIRS = 500  # where a number is asked for
+FEWER = 200  # elsewhere
 FIRST_SEED = 5_000_000  # far from what training and calibration draw
 ENOUGH = 10  # lines in common from which a pair counts
 CELLS: dict[str, Protocol] = {
@@ -153,16 +154,22 @@ def run(jobs: list[Job], kept: Path | None) -> list[dict[str, Any]]:
 def main() -> None:
     """Run, print, save."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=PAIRS, help="of each cell")
-    parser.add_argument("--cells", nargs="*", default=list(CELLS), help="which protocols")
+    parser.add_argument("--pairs", type=int, default=PAIRS, help="where a number is asked for")
+    parser.add_argument("--fewer", type=int, default=FEWER, help="pairs elsewhere")
     parser.add_argument("--rows", type=Path, help="where to keep what is done")
     options = parser.parse_args()
+    asked = {cell for _, cell in ASKED}
     jobs = [
-        (kind, cell, FIRST_SEED + seed) for seed in range(options.pairs) for cell in options.cells for kind in KINDS
+        (kind, cell, FIRST_SEED + seed)
+        for wanted in (True, False)
+        for seed in range(options.pairs if wanted else options.fewer)
+        for cell in CELLS
+        if (cell in asked) == wanted
+        for kind in KINDS
     ]
     rows = run(jobs, options.rows)
     cells = []
-    for cell in options.cells:
+    for cell in CELLS:
         by = {kind: [row for row in rows if row["job"][1] == cell and row["job"][0] == kind] for kind in KINDS}
         if cell != "the paper's":
             by["both"] = by["indoor"] + by["outdoor"]
