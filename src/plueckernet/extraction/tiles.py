@@ -98,10 +98,10 @@ def _boxes(spool: Spool, most: int) -> tuple[list[Box], Int64[np.ndarray, "g g"]
     Returns the boxes and a grid that tells which of them each cell of the ground plan is in.
     """
     low, step = spool.low[:2], np.maximum((spool.high - spool.low)[:2], 1e-9) / _GRID
-    grid, owner = np.zeros(_GRID**2, np.int64), np.empty((_GRID, _GRID), np.int64)
+    count, owner = np.zeros(_GRID**2, np.int64), np.empty((_GRID, _GRID), np.int64)
     for chunk in spool.chunks():
-        grid += np.bincount(_cells(chunk, spool), minlength=_GRID**2)
-    grid = grid.reshape(_GRID, _GRID)
+        count += np.bincount(_cells(chunk, spool), minlength=_GRID**2)
+    grid = count.reshape(_GRID, _GRID)
     done: list[Box] = []
     pending = [(0, _GRID, 0, _GRID)]
     while pending:
