@@ -53,8 +53,9 @@ class MapScorer:
         Of infinite lines, a pose should explain all of the smaller map.
         """
         poses = poses.to(torch.float32)
-        best = [self._fit(part, self._source) for part in self._parts(poses, len(self._source))]
-        one, two = (torch.cat(sides) for sides in zip(*best, strict=True))
+        misfits = (self._misfit(part, self._source) for part in self._parts(poses, len(self._source)))
+        best = [(misfit.amin(2), misfit.amin(1)) for misfit in misfits]
+        one, two = ((1 - torch.cat(sides)).clamp_min_(0) for sides in zip(*best, strict=True))
         explained = (one @ self._weights[0] + two @ self._weights[1]) / 2
         if self._occupied is None:
             return explained, torch.full_like(explained, min(len(self._source), len(self._target)))
@@ -69,7 +70,8 @@ class MapScorer:
         count = len(self._source)
         rows = torch.arange(min(_FEW, count), device=self._source.anchor.device) * count // min(_FEW, count)
         few, weight, single = self._source[rows], self._weights[0][rows], poses.to(torch.float32)
-        fit = torch.cat([self._fit(part, few)[0] for part in self._parts(single, len(few))])
+        misfits = (self._misfit(part, few) for part in self._parts(single, len(few)))
+        fit = torch.cat([(1 - misfit.amin(2)).clamp_min_(0) for misfit in misfits])
         scores = fit @ weight
         if self._occupied is not None:
             covered = torch.maximum(_covered(single, few, self._occupied[1]), fit) @ weight
@@ -80,10 +82,8 @@ class MapScorer:
         size = max(1, 4 * BLOCK // max(1, rows * len(self._target)))
         return [poses[start : start + size] for start in range(0, max(1, poses.rotation.shape[0]), size)]
 
-    def _fit(self, poses: Pose, source: AnchoredLines) -> tuple[Float[Tensor, "h m"], Float[Tensor, "h n"]]:
-        """How well the best partner of each line fits."""
-        misfit = pair_residuals(poses, source, self._target, self._tolerance)
-        return (1 - misfit.amin(2)).clamp_min_(0), (1 - misfit.amin(1)).clamp_min_(0)
+    def _misfit(self, poses: Pose, source: AnchoredLines) -> Float[Tensor, "h m n"]:
+        return pair_residuals(poses, source, self._target, self._tolerance)
 
 
 def _weights(lines: AnchoredLines, tolerance: Tolerance) -> Float[Tensor, " n"]:
