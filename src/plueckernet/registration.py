@@ -94,9 +94,9 @@ def register(
             maps.source[matches.source], maps.target[matches.target], matches.probability,
             maps.tolerance, settings.ransac, seed,
         )  # fmt: skip
-    with clock("verify"):
+    with clock("verify"), torch.inference_mode():  # as in the next stage, operations are many and small
         candidates = _verified(found, matches, maps, settings)
-    with clock("refine"):
+    with clock("refine"), torch.inference_mode():
         refined = _refined(candidates, maps, settings)
     with clock("judge"):
         evidence = _evidence(refined, None if matcher == "descriptors" else matches, maps)
@@ -142,7 +142,7 @@ def refine(
         maps = _normalised(source, target, settings)
     with clock("match"):
         matches = _matched(maps, matcher, settings)
-    with clock("refine"):
+    with clock("refine"), torch.inference_mode():
         refined = _refined([maps.normalised(pose)], maps, settings)
     with clock("judge"):
         evidence = _evidence(refined, None if matcher == "descriptors" else matches, maps)
@@ -229,7 +229,8 @@ class _Maps:
     def pose(self, pose: Pose) -> Pose:
         """A pose between the normalised maps as one between the maps as they came."""
         moved = (pose.rotation @ self.source_offset[:, None])[:, 0]
-        return Pose(pose.rotation, self.target_offset + self.unit * pose.translation - moved)
+        rotation = pose.rotation.clone()  # made in inference mode, which what a caller gets must not be
+        return Pose(rotation, self.target_offset + self.unit * pose.translation - moved)
 
     def normalised(self, pose: Pose) -> Pose:
         """The inverse of :meth:`pose`."""
@@ -456,7 +457,7 @@ def _result(
         confidence=verdict.confidence,
         evidence=evidence,
         matches=torch.stack([maps.source_core[matches.source], maps.target_core[matches.target]], -1),
-        inliers=matches.source.new_zeros(0, 2) if best is None else best.matches,
+        inliers=matches.source.new_zeros(0, 2) if best is None else best.matches.clone(),
         residuals=torch.zeros(0, 2, dtype=torch.float64) if best is None else _residuals(best.pose, best.matches, maps),
         alternatives=others,
         score=refined[0][0] if refined else 0.0,
