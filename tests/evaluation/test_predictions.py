@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,6 +68,19 @@ def test_pairs_that_a_method_cannot_use_are_failures(error, status):
     json.dumps(summary, allow_nan=False)
 
 
+def test_times_are_shares_of_what_the_processor_spent():
+    def estimate(pair):
+        start = time.process_time()
+        while time.process_time() - start < 0.05:
+            pass
+        return Estimate(pair.target_T_source, {"matching": 1.0, "pose": 3.0})
+
+    found, given = (predict(CELL, estimate, 0, device).seconds for device in ("cpu", "cuda"))
+    assert sum(found.values()) == pytest.approx(0.05, abs=0.04)
+    assert found["pose"] == pytest.approx(3 * found["matching"])
+    assert given == {"matching": 1.0, "pose": 3.0}
+
+
 def test_matches_and_matchabilities_are_counted():
     def estimate(pair):
         rows = torch.cat([pair.matches[:4], pair.matches[4:6].flip(0) + torch.tensor([0, 1])])
@@ -98,7 +112,8 @@ def test_only_what_is_missing_is_computed(tmp_path, monkeypatch):
 def test_processes_give_the_same(tmp_path):
     cells = [replace(CELL, method=all_methods()[name]) for name in ("icl", "bound")]
     alone = Runner(RunSettings(tmp_path / "alone")).run(cells, 5)
-    shared = Runner(RunSettings(tmp_path / "shared", workers=2)).run(cells, 5)
+    with Runner(RunSettings(tmp_path / "shared", workers=2)) as runner:
+        shared = runner.run(cells, 5)
     assert [[one.pose for one in cell] for cell in alone] == [[one.pose for one in cell] for cell in shared]
 
 

@@ -55,8 +55,7 @@ def evaluate(
     }
     torch.set_num_threads(1)
     settings = RunSettings(out, None, device, workers, weights, parsed_data(data))
-    with pair_bar(dataset) as progress:
-        runner = Runner(settings, progress)
+    with pair_bar(dataset) as progress, Runner(settings, progress) as runner:
         cells = [runner.cell(dataset, protocols[protocol], method) for method in methods]
         found = runner.run(cells, pairs)
     results: dict[str, Any] = {method: summarise(one) for method, one in zip(methods, found, strict=True)}

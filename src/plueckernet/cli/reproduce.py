@@ -41,9 +41,9 @@ def reproduce(
         typer.echo("without ablations, which are trained first: --data ablations=FILE", err=True)
     torch.set_num_threads(1)  # as the processes do: timings compare
     settings = RunSettings(out / "predictions", limit, device, workers, weights, files)
-    for name in names:
-        with pair_bar(name) as progress:
-            document = run(EXPERIMENTS[name], Runner(settings, progress), out)
-        typer.echo(f"{EXPERIMENTS[name].title} -> {out / name}.*")
-        for sentence in EXPERIMENTS[name].findings(document):
-            typer.echo(f"  {sentence}")
+    with pair_bar("pairs") as progress, Runner(settings, progress) as runner:
+        for name in names:
+            document = run(EXPERIMENTS[name], runner, out)
+            typer.echo(f"{EXPERIMENTS[name].title} -> {out / name}.*")
+            for sentence in EXPERIMENTS[name].findings(document):
+                typer.echo(f"  {sentence}")

@@ -7,6 +7,7 @@ another config is refused, so that no metric ever mixes two.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -78,9 +79,13 @@ class Prediction:
         return pose_error(found, _pose(self.truth))
 
 
-def predict(cell: Cell, estimator: Estimator, index: int) -> Prediction:
-    """Draw a pair and ask the method; input that it cannot use is a skipped pair, not an error."""
+def predict(cell: Cell, estimator: Estimator, index: int, device: str = "cpu") -> Prediction:
+    """Draw a pair and ask the method; input that it cannot use is a skipped pair, not an error.
+
+    On the CPU times are those of the processor: what else the machine does makes no difference.
+    """
     pair = cell.dataset.pair(cell.protocol, index)
+    start = time.process_time()
     try:
         estimate = estimator(pair)
         status = "failed" if estimate.target_T_source is None else "found"
@@ -88,6 +93,7 @@ def predict(cell: Cell, estimator: Estimator, index: int) -> Prediction:
         estimate, status = Estimate(None, {}, reason=str(error)), "failed"
     except InputError as error:
         estimate, status = Estimate(None, {}, reason=str(error)), "skipped"
+    spent = time.process_time() - start if device == "cpu" else sum(estimate.seconds.values())
     found = estimate.target_T_source
     claimed = estimate.matches if found is not None and estimate.matches is not None else pair.matches[:0]
     matchable, unmatchable = _matchabilities(pair, estimate.matchability)
@@ -101,7 +107,7 @@ def predict(cell: Cell, estimator: Estimator, index: int) -> Prediction:
         common=len(pair.matches),
         matches=len(claimed),
         right=_right(claimed, pair),
-        seconds=dict(estimate.seconds),
+        seconds=_scaled(estimate.seconds, spent),
         matchable=matchable,
         unmatchable=unmatchable,
     )
@@ -187,6 +193,12 @@ def _matchabilities(pair: LinePair, found: Matchability | None) -> tuple[float |
         having.append(relative[has])
         lacking.append(relative[~has])
     return _mean(torch.cat(having)), _mean(torch.cat(lacking))
+
+
+def _scaled(seconds: Mapping[str, float], together: float) -> dict[str, float]:
+    """The same shares of another whole."""
+    whole = sum(seconds.values())
+    return {stage: together * one / whole for stage, one in seconds.items()} if whole else {}
 
 
 def _mean(values: Tensor) -> float | None:

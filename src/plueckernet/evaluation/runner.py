@@ -36,7 +36,7 @@ class RunSettings:
 
 
 class Runner:
-    """Gives experiments the predictions that they ask for."""
+    """Gives experiments the predictions that they ask for; its processes stay until it is closed."""
 
     def __init__(self, settings: RunSettings, on_progress: Progress | None = None) -> None:
         self.settings = settings
@@ -45,6 +45,19 @@ class Runner:
         self.datasets: dict[str, Dataset] = open_datasets(scenes)
         self._store = Store(settings.predictions)
         self._on_progress = on_progress or (lambda _done, _total: None)
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Send the processes home."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None
 
     def method(self, name: str) -> Method:
         """The method of that name."""
@@ -94,12 +107,10 @@ class Runner:
         if self.settings.workers <= 1 or len(jobs) <= 1:
             yield from map(_work, jobs)
             return
-        spawn: Any = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(self.settings.workers, spawn, torch.set_num_threads, (1,)) as pool:
-            try:
-                yield from pool.map(_work, jobs)
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+        if self._pool is None:
+            spawn: Any = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self.settings.workers, spawn, torch.set_num_threads, (1,))
+        yield from self._pool.map(_work, jobs)
 
 
 OTHER_DATA = ("ablations",)  # names of `RunSettings.data` that are no datasets of scenes
@@ -108,7 +119,7 @@ OTHER_DATA = ("ablations",)  # names of `RunSettings.data` that are no datasets 
 def _work(job: Job) -> list[Prediction]:
     cell, indices, device = job
     estimator = _loaded(cell.method, device)
-    return [predict(cell, estimator, index) for index in indices]
+    return [predict(cell, estimator, index, device) for index in indices]
 
 
 @cache

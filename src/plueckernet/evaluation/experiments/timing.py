@@ -80,7 +80,8 @@ def _total(cell: dict[str, float]) -> float:
 TIMING = Experiment(
     name="timing",
     title="Time",
-    about="Mean time of a pair of Table 1 by stage. The paper used a Titan XP and a RANSAC in Python.",
+    about="Mean time of a pair of Table 1 by stage, of one thread of the processor where the device is the CPU. The "
+    "paper used a Titan XP and a RANSAC in Python.",
     run=run,
     tables=tables,
     figures=figures,
