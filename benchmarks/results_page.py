@@ -10,6 +10,7 @@ The page says nothing that is not computed from the committed JSON: change the n
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 
 from benchmarks.harness import RESULTS
@@ -46,7 +47,7 @@ def page(folder: Path = FOLDER) -> str:
     found = {
         name: read_document(one, folder) for name, one in EXPERIMENTS.items() if (folder / f"{name}.json").exists()
     }
-    parts = [INTRODUCTION]
+    parts = [INTRODUCTION + certainty(found)]
     if "table1" in found:
         parts.append(verdict(found))
     parts.append(COMPARABLE)
@@ -55,6 +56,18 @@ def page(folder: Path = FOLDER) -> str:
     if missing:
         parts.append("## Not there yet\n\n" + "\n".join(f"- {title}" for title in missing) + "\n")
     return "\n".join(parts)
+
+
+def certainty(found: dict[str, Document]) -> str:
+    """How many pairs the numbers rest on, and what that means."""
+    pairs = sorted(document["pairs"] for document in found.values() if "pairs" in document)
+    if not pairs:
+        return ""
+    sigma = 100 * math.sqrt(0.9 * 0.1 / pairs[0])
+    return (
+        f"Numbers rest on {pairs[0]} to {pairs[-1]} pairs each; of {pairs[0]} pairs, a share of 90 % is uncertain by "
+        f"{sigma:.0f} points (one sigma).\n"
+    )
 
 
 def verdict(found: dict[str, Document]) -> str:
