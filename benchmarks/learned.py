@@ -63,7 +63,8 @@ def one_pair(job: Job) -> dict[str, Any]:
     here = torch.zeros(3, dtype=torch.float64) if directed else scene.centre()
     there = here if directed else pair.target_T_source.act(here[None])[0]
     matcher = f"pluecker-{kind}" if directed else "invariant"
-    result = register(pair.source, pair.target, matcher=matcher, settings=RegistrationSettings(directed=directed))
+    settings = RegistrationSettings(directed=directed, noise_at_origin=directed)
+    result = register(pair.source, pair.target, matcher=matcher, settings=settings)
     best = result.target_T_source or (result.alternatives[0].target_T_source if result.alternatives else None)
     return {
         "job": job,

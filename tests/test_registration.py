@@ -189,6 +189,19 @@ def test_the_papers_weights_see_the_maps_as_they_came():
     assert sum(found) > 25, "shown centred and scaled maps, the network knows nothing"
 
 
+def test_noise_at_the_origin_is_told_from_noise_in_the_middle():
+    far = torch.tensor([30.0, 0.0, 0.0], dtype=torch.float64)
+    found = {True: [], False: []}
+    for seed in range(6):
+        pair = sample_pair(make_scene("indoor", 50 + seed).shifted(far), PaperProtocol(), seed)
+        for at_origin, turns in found.items():
+            settings = RegistrationSettings(directed=True, noise_at_origin=at_origin, position_tolerance=1.0)
+            result = register(pair.source, pair.target, matcher="descriptors", settings=settings)
+            if result.target_T_source is not None:
+                turns.append(errors(result.target_T_source, pair.target_T_source)[1])
+    assert sum(found[True]) / len(found[True]) < sum(found[False]) / len(found[False])
+
+
 def test_weights_that_do_not_match_lines_are_refused():
     pair = house()
     with pytest.raises(InputError, match="does not match lines"):

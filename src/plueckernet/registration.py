@@ -61,6 +61,9 @@ class RegistrationSettings:
     angle_tolerance: float = 8.0  # degrees
     position_noise: float | None = None  # one sigma of a line's position; estimated
     direction_noise: float | None = None  # one sigma of its direction in degrees; estimated
+    noise_at_origin: bool = (
+        False  # infinite lines err at their feet from the origin, as the paper's, not from the middle
+    )
     max_lines: int = 1000  # of a map that are matched and verified: the longest
     max_matches: int = 800
     max_verified: int = 150  # distinct poses held against lines beyond the matches
@@ -383,7 +386,8 @@ def _apart(poses: Pose, scores: Tensor, tolerance: Tolerance, most: int) -> Int[
     """Greedily the best poses that are not close to a better one."""
     order = scores.argsort(descending=True, stable=True)
     close = _close(poses[order], poses[order], tolerance).cpu().numpy()
-    left, chosen = (scores[order] > 0).cpu().numpy(), []
+    left = (scores[order] > 0).cpu().numpy()
+    chosen: list[int] = []
     while len(chosen) < most and left.any():
         chosen.append(int(left.argmax()))
         left &= ~close[chosen[-1]]
@@ -414,16 +418,20 @@ def _refined(candidates: list[Pose], maps: _Maps, settings: RegistrationSettings
     found.sort(key=lambda one: -one[0])
     if found:
         score, best = found[0]
-        found[0] = score, _finished(best, maps, noise)
+        found[0] = score, _finished(best, maps, noise, settings)
     return found
 
 
-def _finished(best: Refinement, maps: _Maps, noise: NoiseModel | None) -> Refinement:
+def _finished(best: Refinement, maps: _Maps, noise: NoiseModel | None, settings: RegistrationSettings) -> Refinement:
     """To convergence on the core, then on all lines; matches refer to all lines."""
     core = refine_pose(best.pose, maps.source, maps.target, maps.tolerance, noise) or best
+    if settings.noise_at_origin and maps.source.reach is None:
+        source = AnchoredLines.of(maps.source.lines, -maps.source_offset / maps.unit)
+        target = AnchoredLines.of(maps.target.lines, -maps.target_offset / maps.unit)
+        core = refine_pose(core.pose, source, target, maps.tolerance, noise) or core
     rows = torch.stack([maps.source_core[core.matches[:, 0]], maps.target_core[core.matches[:, 1]]], -1)
     core = replace(core, matches=rows)
-    if len(maps.all_source) + len(maps.all_target) == sum(maps.counts):
+    if settings.noise_at_origin or len(maps.all_source) + len(maps.all_target) == sum(maps.counts):
         return core
     narrow = search_tolerance(core.noise, maps.tolerance)
     return refine_pose(core.pose, maps.all_source, maps.all_target, narrow, noise, _BRIEFLY) or core
