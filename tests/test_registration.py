@@ -41,6 +41,15 @@ def test_same_input_same_output():
     assert first == second
 
 
+def test_what_is_found_can_be_differentiated_through():
+    pair = house()
+    result = register(pair.source, pair.target, matcher="descriptors")
+    points = pair.source.midpoints().requires_grad_()
+    moved = result.target_T_source.act(points)[result.inliers[:, 0]]
+    (moved @ result.covariance[3:, 3:]).sum().backward()
+    assert points.grad.abs().sum() > 0
+
+
 def test_writing_lines_the_other_way_round_changes_nothing():
     pair = house()
     flips = torch.rand(len(pair.source), generator=torch.Generator().manual_seed(0)) < 0.5

@@ -6,10 +6,14 @@ import pytest
 import torch
 from tests.models.random_lines import parallel_lines, random_lines
 
+from plueckernet.data.protocols import ScanProtocol, sample_pair
+from plueckernet.data.scenes import make_scene
 from plueckernet.errors import InputError, ShapeError
 from plueckernet.geometry import LineSet, Pose, Similarity, stack_lines
 from plueckernet.models import InvariantConfig, Matcher, PlueckerConfig, SinkhornConfig, build_matcher
 from plueckernet.models.matcher import config_from_dict, config_to_dict
+from plueckernet.models.transport import top_matches
+from plueckernet.models.weights import load_pretrained
 
 INVARIANT = InvariantConfig(layers=4)
 TRANSPORT = replace(INVARIANT, assignment="transport", sinkhorn=SinkhornConfig(0.1, 10))
@@ -107,6 +111,34 @@ def test_a_mirror_image_is_told_apart_by_what_is_signed(signed):
     mirror = LineSet.from_segments(lines.endpoints * torch.tensor([-1.0, 1, 1]))
     difference = (match(net, lines, mirror) - match(net, lines, lines)).abs().max()
     assert difference > 1e-2 if signed else difference < 1e-4
+
+
+@SEGMENTS
+@pytest.mark.parametrize("config", [INVARIANT, SPARSE, replace(INVARIANT, signed=False)], ids=["all", "few", "plain"])
+def test_inference_reads_off_tables_what_training_computes(config, segments):
+    net = matcher(config)
+    torch.nn.init.normal_(net.trunk.encoder.shift)
+    source, target = (random_lines(40, seed, segments=segments) for seed in (0, 1))
+    computed = net(stack_lines([source]), stack_lines([target])).log_probability[0].detach()
+    torch.testing.assert_close(match(net, source, target), computed, atol=1e-3, rtol=0)
+    torch.nn.init.normal_(net.trunk.encoder.shift)  # new weights, new tables
+    again = net(stack_lines([source]), stack_lines([target])).log_probability[0].detach()
+    assert not torch.allclose(again, computed, atol=1e-2)
+    torch.testing.assert_close(match(net, source, target), again, atol=1e-3, rtol=0)
+
+
+@SEGMENTS
+def test_tables_keep_the_matches_of_the_shipped_weights(segments):
+    net = load_pretrained("invariant")
+    pair = sample_pair(make_scene("indoor", 7), ScanProtocol(overlap=0.6), 7)
+    source, target = (lines if segments else lines.infinite() for lines in (pair.source, pair.target))
+    computed = net(stack_lines([source]), stack_lines([target])).log_probability.detach()
+    tabulated = match(net, source, target)[None]
+    likely = computed > -8
+    torch.testing.assert_close(tabulated[likely], computed[likely], atol=1e-2, rtol=0)
+    both = [top_matches(one, 50, mutual=True) for one in (computed, tabulated)]
+    first, second = (set(zip(one.source[0].tolist(), one.target[0].tolist(), strict=True)) for one in both)
+    assert len(first & second) >= 0.99 * len(first)
 
 
 def test_without_training_lines_already_resemble_themselves():
