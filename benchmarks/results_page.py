@@ -65,8 +65,8 @@ def certainty(found: dict[str, Document]) -> str:
         return ""
     sigma = 100 * math.sqrt(0.9 * 0.1 / pairs[0])
     return (
-        f"Numbers rest on {pairs[0]} to {pairs[-1]} pairs each; of {pairs[0]} pairs, a share of 90 % is uncertain by "
-        f"{sigma:.0f} points (one sigma).\n"
+        f"Numbers rest on at least {pairs[0]} pairs each, of which a share of 90 % is uncertain by {sigma:.0f} points "
+        "(one sigma).\n"
     )
 
 

@@ -5,7 +5,7 @@ import math
 import re
 
 import pytest
-from benchmarks.results_page import page, verdict
+from benchmarks.results_page import DOCS, page, verdict
 from tests.evaluation.small import scenes_folder, weights_folder
 
 from plueckernet.cli import main
@@ -171,6 +171,10 @@ def test_the_page_shows_every_experiment_and_its_figures(reproduced):
     shown = re.findall(r"\(images/results/([\w-]+)\.png\)", text)
     assert sorted(shown) == sorted(path.stem for path in reproduced.glob("*.png"))
     assert "Not there yet" not in text
+
+
+def test_the_committed_page_is_made_from_the_committed_numbers():
+    assert (DOCS / "results.md").read_text(encoding="utf-8") == page()
 
 
 def test_the_page_counts_what_is_below_the_published(reproduced):
