@@ -41,6 +41,8 @@ from plueckernet.result import Alternative, RegistrationResult
 STAGES = ("prepare", "match", "estimate", "verify", "refine", "judge")
 _BRIEFLY = RefinementSettings(iterations=4)
 _PROMISING = 24  # poses held against all lines
+_HOPELESS = 0.2  # share of the best score on the matches below which a hypothesis is not looked at again
+_OUTDONE = 0.4  # share of the best score on all lines below which a pose is not refined, unless it is the second best
 
 
 @runtime_checkable
@@ -363,11 +365,16 @@ def _longest(lines: AnchoredLines, most: int) -> Int[Tensor, " k"]:
 
 def _verified(found: Hypotheses, matches: Matches, maps: _Maps, settings: RegistrationSettings) -> list[Pose]:
     """Of the distinct hypotheses those that explain most of both maps, not only of the matches."""
-    poses = found.poses[_apart(found.poses, found.scores, maps.tolerance, settings.max_verified)]
+    scores = (
+        torch.where(found.scores > _HOPELESS * found.scores.amax(), found.scores, 0.0)
+        if len(found.scores)
+        else found.scores
+    )
+    poses = found.poses[_apart(found.poses, scores, maps.tolerance, settings.max_verified)]
     poses = maps.scorer.promising(poses, _PROMISING)
     poses = _polished(poses, matches, maps)
-    best = maps.scorer.scores(poses).topk(min(settings.max_candidates, poses.rotation.shape[0])).indices
-    return [poses[index] for index in best]
+    scores, best = maps.scorer.scores(poses).topk(min(settings.max_candidates, poses.rotation.shape[0]))
+    return [poses[index] for place, index in enumerate(best) if place < 2 or scores[place] > _OUTDONE * scores[0]]
 
 
 def _polished(poses: Pose, matches: Matches, maps: _Maps) -> Pose:

@@ -28,6 +28,7 @@ _PROBABLE = 0.2  # from which a match is reported
 _LOST = 1.3  # variance that estimated noise lacks: right matches far off are lost to rivals (measured, see benchmarks)
 _BEYOND = 1.5  # tolerances in which matches are looked for once the noise is known: some right ones are off by more
 _PEAK = _GATE**2 / 8  # density of a right match at its centre over that of a wrong one, uniform within the gate
+_STILL = 0.2  # standard deviations of the pose below which a step does not change what is close
 _COARSE = 1e-3  # tolerance of position above which single precision tells near from far
 _BLOCK = 250_000  # entries of a residual matrix, small enough for a processor's cache
 
@@ -37,7 +38,7 @@ class RefinementSettings:
     """When to stop, and what not to believe."""
 
     iterations: int = 20
-    converged: float = 0.01  # last change of the pose, in its own standard deviations
+    converged: float = 0.03  # last change of the pose, in its own standard deviations
     noise_floor: float = 1e-7  # map units and radians: data are never better than that
 
 
@@ -69,8 +70,10 @@ def refine_pose(
     model = noise or _initial_noise(tolerance)
     reach, trusted, settled = tolerance, noise is not None, False
     single = source.to(torch.float32), target.to(torch.float32)
+    rows, moved = source.anchor.new_zeros(0, 2).long(), True
     for _ in range(settings.iterations):
-        rows = _close_pairs(pose, *(single if reach.position > _COARSE else (source, target)), reach)
+        if moved:
+            rows = _close_pairs(pose, *(single if reach.position > _COARSE else (source, target)), reach)
         trial = _fit(pose, source, target, rows, model)
         if trial is None:
             return None
@@ -78,7 +81,9 @@ def refine_pose(
         if noise is None:
             model = _noise(model, fit, trusted, settings.noise_floor)
         before, reach = reach, search_tolerance(model, tolerance)
-        settled = fit.step < settings.converged and 0.95 < reach.position / before.position < 1.05
+        same_reach = 0.95 < reach.position / before.position < 1.05
+        settled = fit.step < settings.converged and same_reach
+        moved = fit.step > _STILL or not same_reach
         if settled and trusted:
             break
         trusted = trusted or settled  # once medians have settled, the matches are good enough for mean squares
