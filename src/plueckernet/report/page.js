@@ -20,7 +20,7 @@
   const UNMATCHED = -1;
   const state = {
     progress: 1, pose: 0, azimuth: -1.05, elevation: 0.62, zoom: 1, pan: [0, 0, 0], moving: false, queued: false,
-    most: 6000, last: 0,
+    most: 6000, last: 0, frame: 0,
   };
 
   const VERTEX = `#version 300 es
@@ -243,6 +243,7 @@
     const now = performance.now(), frame = now - state.last;
     state.last = now;
     if (!state.moving || frame > 2000) return;
+    state.frame = frame;
     if (frame > 70) state.most = Math.max(FEWEST, state.most / 2);
     else if (frame < 25) state.most *= 1.3;
   }
@@ -319,7 +320,8 @@
   function moving() {
     state.moving = true;
     clearTimeout(rest);
-    rest = setTimeout(() => { state.moving = false; redraw(); }, 180);
+    const patience = Math.max(180, 2 * state.frame); // slow frames must not pass for rest
+    rest = setTimeout(() => { state.moving = false; state.frame = 0; redraw(); }, patience);
     redraw();
   }
 
