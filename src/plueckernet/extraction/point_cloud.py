@@ -49,7 +49,7 @@ class PointCloudSettings:
         min_plane: Fewest nodes of a plane.
         viewpoint: Where a single scan was taken from, if known: ends of surfaces that are shadows of something nearer,
             or the rim of the field of view, are then left out.
-        tile_points: Larger clouds go tile by tile; it bounds the memory, about 1 GB for each million.
+        tile_points: Larger clouds go tile by tile; it bounds the memory, to less than 1 GB for each million.
         workers: Threads that search neighbours; -1 for one a core.
         seed: Of the samples drawn.
     """
