@@ -211,6 +211,18 @@ def test_noise_at_the_origin_is_told_from_noise_in_the_middle():
     assert sum(found[True]) / len(found[True]) < sum(found[False]) / len(found[False])
 
 
+def test_exact_drawings_of_many_parallel_lines_are_refined():
+    """Where even wrong pairs are exactly parallel, the noise must not fall faster than the pose gets better."""
+    houses = [make_scene("indoor", seed).endpoints + 25.0 * seed for seed in range(4)]
+    whole, generator = LineSet.from_segments(torch.cat(houses)), torch.Generator().manual_seed(0)
+    pose = Pose.random(generator=generator, translation=50.0)
+    rows = [torch.randperm(len(whole), generator=generator)[: 2 * len(whole) // 3] for _ in range(2)]
+    result = refine(whole[rows[0]], (pose @ whole)[rows[1]], pose, matcher="descriptors")
+    common = len(set(rows[0].tolist()) & set(rows[1].tolist()))
+    assert len(result.inliers) > 0.9 * common
+    assert max(errors(result.target_T_source, pose)) < 1e-6
+
+
 def test_weights_that_do_not_match_lines_are_refused():
     pair = house()
     with pytest.raises(InputError, match="does not match lines"):

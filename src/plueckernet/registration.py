@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from multiprocessing import get_context
 from typing import Protocol, runtime_checkable
 
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from plueckernet.errors import InputError
 from plueckernet.estimation.judgement import Evidence, Status, judge
+from plueckernet.estimation.maps import MapPair, normalised_maps
 from plueckernet.estimation.matching import DescriptorSettings, Matches, match_log_probability, top_matches
 from plueckernet.estimation.ransac import Hypotheses, RansacSettings, ransac_pose
 from plueckernet.estimation.refinement import (
@@ -29,10 +30,9 @@ from plueckernet.estimation.refinement import (
     refine_pose,
     search_tolerance,
 )
-from plueckernet.estimation.scoring import AnchoredLines, RowScorer, Tolerance, line_spacing
-from plueckernet.estimation.verification import MapScorer
+from plueckernet.estimation.scoring import AnchoredLines, RowScorer, Tolerance
 from plueckernet.geometry.lines import LineSet
-from plueckernet.geometry.pose import Pose, Similarity, skew
+from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.residuals import NoiseModel, line_residuals
 from plueckernet.models.matcher import Matcher, PlueckerConfig
 from plueckernet.models.weights import load_pretrained
@@ -91,7 +91,7 @@ def register(
     """
     clock = _Clock(on_stage)
     with clock("prepare"):
-        maps = _normalised(source.to(device), target.to(device), settings)
+        maps = _prepared(source.to(device), target.to(device), settings)
     with clock("match"):
         matches = _matched(maps, matcher, settings)
     with clock("estimate"):
@@ -144,7 +144,7 @@ def refine(
     """
     clock = _Clock(None)
     with clock("prepare"):
-        maps = _normalised(source, target, settings)
+        maps = _prepared(source, target, settings)
     with clock("match"):
         matches = _matched(maps, matcher, settings)
     with clock("refine"), torch.inference_mode():
@@ -161,7 +161,7 @@ def coincident_lines(
 
     A pair is within the tolerance, and for both of its lines the best one; of pieces of one line, the nearest.
     """
-    maps = _normalised(source, target, settings)
+    maps = _prepared(source, target, settings)
     pose, tolerance = maps.normalised(pose), maps.tolerance
     rows = close_pairs(pose, maps.all_source, maps.all_target, tolerance)
     residuals = _residuals(pose, rows, maps)
@@ -174,7 +174,7 @@ def coincident_lines(
 
 def suggested_tolerance(source: LineSet, target: LineSet) -> float:
     """The position tolerance that is derived from two maps, in their unit."""
-    maps = _normalised(source, target, RegistrationSettings())
+    maps = _prepared(source, target, RegistrationSettings())
     return maps.tolerance.position * maps.unit
 
 
@@ -187,67 +187,9 @@ def _registered(
         return RegistrationResult.without_pose(str(error), (len(pair[0]), len(pair[1])), asdict(settings), seed)
 
 
-@dataclass(frozen=True, eq=False)
-class _Maps:
-    """Both maps centred and in one unit, so that tolerances and bins need none."""
-
-    all_source: AnchoredLines
-    all_target: AnchoredLines
-    source_core: Int[Tensor, " m"]  # the lines that are matched and verified
-    target_core: Int[Tensor, " n"]
-    source_offset: Float[Tensor, "3"]
-    target_offset: Float[Tensor, "3"]
-    unit: float
-    tolerance: Tolerance
-
-    @cached_property
-    def source(self) -> AnchoredLines:
-        """The core of the source."""
-        return self.all_source[self.source_core]
-
-    @cached_property
-    def target(self) -> AnchoredLines:
-        """The core of the target."""
-        return self.all_target[self.target_core]
-
-    @cached_property
-    def scorer(self) -> MapScorer:
-        """What holds poses against all lines of both cores."""
-        return MapScorer(self.source, self.target, self.tolerance)
-
-    @property
-    def lines(self) -> tuple[LineSet, LineSet]:
-        """Both cores, centred and in one unit."""
-        return self.source.lines, self.target.lines
-
-    @property
-    def lines_as_they_came(self) -> tuple[LineSet, LineSet]:
-        """Both cores in their own frames and unit."""
-        source, target = (_scaled(lines, self.unit) for lines in self.lines)
-        return source.shifted(-self.source_offset), target.shifted(-self.target_offset)
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        """Lines of either core."""
-        return len(self.source_core), len(self.target_core)
-
-    def pose(self, pose: Pose) -> Pose:
-        """A pose between the normalised maps as one between the maps as they came."""
-        moved = (pose.rotation @ self.source_offset[:, None])[:, 0]
-        rotation = pose.rotation.clone()  # made in inference mode, which what a caller gets must not be
-        return Pose(rotation, self.target_offset + self.unit * pose.translation - moved)
-
-    def normalised(self, pose: Pose) -> Pose:
-        """The inverse of :meth:`pose`."""
-        moved = (pose.rotation @ self.source_offset[:, None])[:, 0]
-        return Pose(pose.rotation, (pose.translation + moved - self.target_offset) / self.unit)
-
-    def covariance(self, covariance: Tensor) -> Tensor:
-        """A covariance likewise: ``tau = unit tau' + offset x omega``."""
-        change = torch.eye(6, dtype=covariance.dtype, device=covariance.device)
-        change[3:, 3:] *= self.unit
-        change[3:, :3] = skew(self.target_offset)
-        return change @ covariance @ change.mT
+def _prepared(source: LineSet, target: LineSet, settings: RegistrationSettings) -> MapPair:
+    angle = math.radians(settings.angle_tolerance)
+    return normalised_maps(source, target, settings.max_lines, angle, settings.position_tolerance, settings.directed)
 
 
 class _Clock:
@@ -266,49 +208,7 @@ class _Clock:
         self.seconds[stage] = time.perf_counter() - start
 
 
-def _normalised(source: LineSet, target: LineSet, settings: RegistrationSettings) -> _Maps:
-    for name, lines in (("source", source), ("target", target)):
-        if lines.direction.ndim != 2:
-            raise InputError(f"{name} must be one line set, not a batch")
-        if len(lines) < 3:
-            raise InputError(f"{name} has {len(lines)} lines; at least three are needed")
-    if (source.endpoints is None) != (target.endpoints is None):
-        source, target = source.infinite(), target.infinite()
-    source, target = source.to(torch.float64), target.to(torch.float64)
-    offsets = source.centre(), target.centre()
-    source, target = source.shifted(offsets[0]).replaced(ids=None), target.shifted(offsets[1]).replaced(ids=None)
-    unit = math.sqrt(_radius(source) * _radius(target))
-    origin = torch.zeros_like(offsets[0])
-    sides = [AnchoredLines.of(_scaled(lines, 1 / unit), origin) for lines in (source, target)]
-    cores = [_longest(side, settings.max_lines) for side in sides]
-    tolerance = _tolerance([side[core] for side, core in zip(sides, cores, strict=True)], unit, settings)
-    return _Maps(sides[0], sides[1], cores[0], cores[1], offsets[0], offsets[1], unit, tolerance)
-
-
-def _tolerance(cores: list[AnchoredLines], unit: float, settings: RegistrationSettings) -> Tolerance:
-    """A quarter of the usual distance between neighbouring lines: beyond, a line is taken for its neighbour."""
-    angle = math.radians(settings.angle_tolerance)
-    if settings.position_tolerance is not None:
-        return Tolerance(settings.position_tolerance / unit, angle, settings.directed)
-    gaps = [line_spacing(core, Tolerance(1.0, angle)) for core in cores]
-    position = min(max(0.25 * math.sqrt(gaps[0] * gaps[1]), 0.01), 0.1)
-    return Tolerance(position, angle, settings.directed)
-
-
-def _radius(lines: LineSet) -> float:
-    """Half the lines have their anchor within it."""
-    anchors = AnchoredLines.of(lines, torch.zeros_like(lines.direction[0])).anchor
-    radius = float(anchors.norm(dim=-1).median())
-    if not radius > 0:
-        raise InputError("the lines of a map all pass through one point")
-    return radius
-
-
-def _scaled(lines: LineSet, factor: float) -> LineSet:
-    return Similarity.from_pose(Pose.identity(device=str(lines.direction.device)), factor) @ lines
-
-
-def _matched(maps: _Maps, matcher: LineMatcher | str, settings: RegistrationSettings) -> Matches:
+def _matched(maps: MapPair, matcher: LineMatcher | str, settings: RegistrationSettings) -> Matches:
     if matcher == "descriptors":
         local = maps.source.reach is not None
         descriptors = DescriptorSettings(neighbourhood=1.5 if local else 5.0)
@@ -318,7 +218,7 @@ def _matched(maps: _Maps, matcher: LineMatcher | str, settings: RegistrationSett
     return top_matches(log_probability, settings.max_matches)
 
 
-def _network(name: str, maps: _Maps) -> Float[Tensor, "m n"]:
+def _network(name: str, maps: MapPair) -> Float[Tensor, "m n"]:
     """What the weights of that name or file say; the paper's see the coordinates as they came."""
     network = _pretrained(name, str(maps.source.anchor.device))
     raw = isinstance(network.config, PlueckerConfig)
@@ -334,7 +234,7 @@ def _pretrained(name: str, device: str) -> Matcher:
     return network
 
 
-def _evidence(refined: list[tuple[float, Refinement]], matches: Matches | None, maps: _Maps) -> Evidence:
+def _evidence(refined: list[tuple[float, Refinement]], matches: Matches | None, maps: MapPair) -> Evidence:
     """What speaks for the best candidate: both maps and, if their probabilities mean something, the matches."""
     if not refined:
         return Evidence.gather(refined, maps.counts, 0.0, None if matches is None else 0.0)
@@ -344,7 +244,7 @@ def _evidence(refined: list[tuple[float, Refinement]], matches: Matches | None, 
     return Evidence.gather(refined, maps.counts, float(explained / expected.clamp_min(1e-6)), agreement)
 
 
-def _agreement(pose: Pose, matches: Matches, maps: _Maps) -> float:
+def _agreement(pose: Pose, matches: Matches, maps: MapPair) -> float:
     """The share of all probability that the matcher gave to pairs which lie on each other."""
     scorer = RowScorer(maps.source[matches.source], maps.target[matches.target], maps.tolerance)
     return float(scorer.scores(pose, matches.probability)) / max(float(matches.probability.sum()), 1e-12)
@@ -355,15 +255,7 @@ def _one(pose: Pose) -> Pose:
     return Pose(pose.rotation[None], pose.translation[None])
 
 
-def _longest(lines: AnchoredLines, most: int) -> Int[Tensor, " k"]:
-    """The longest segments, in their order; of infinite lines, an even sample."""
-    if lines.reach is None:
-        step = max(1.0, len(lines) / most)
-        return (torch.arange(min(most, len(lines)), device=lines.anchor.device) * step).long()
-    return lines.reach.topk(min(most, len(lines))).indices.sort().values
-
-
-def _verified(found: Hypotheses, matches: Matches, maps: _Maps, settings: RegistrationSettings) -> list[Pose]:
+def _verified(found: Hypotheses, matches: Matches, maps: MapPair, settings: RegistrationSettings) -> list[Pose]:
     """Of the distinct hypotheses those that explain most of both maps, not only of the matches."""
     scores = (
         torch.where(found.scores > _HOPELESS * found.scores.amax(), found.scores, 0.0)
@@ -377,7 +269,7 @@ def _verified(found: Hypotheses, matches: Matches, maps: _Maps, settings: Regist
     return [poses[index] for place, index in enumerate(best) if place < 2 or scores[place] > _OUTDONE * scores[0]]
 
 
-def _polished(poses: Pose, matches: Matches, maps: _Maps) -> Pose:
+def _polished(poses: Pose, matches: Matches, maps: MapPair) -> Pose:
     """Poses of two lines are rough; those that a step on all of their matches makes better take it."""
     source, target = maps.source[matches.source], maps.target[matches.target]
     scorer = RowScorer(source, target, maps.tolerance)
@@ -408,7 +300,7 @@ def _close(poses: Pose, to: Pose, tolerance: Tolerance) -> Bool[Tensor, "h k"]:
     return (cosine > math.cos(tolerance.angle)) & (shift < 2 * tolerance.position)
 
 
-def _refined(candidates: list[Pose], maps: _Maps, settings: RegistrationSettings) -> list[tuple[float, Refinement]]:
+def _refined(candidates: list[Pose], maps: MapPair, settings: RegistrationSettings) -> list[tuple[float, Refinement]]:
     """Candidates refined on all lines, by the number of lines they explain; the best to the end, the others a bit."""
     noise = _given_noise(maps, settings)
     found: list[tuple[float, Refinement]] = []
@@ -429,7 +321,7 @@ def _refined(candidates: list[Pose], maps: _Maps, settings: RegistrationSettings
     return found
 
 
-def _finished(best: Refinement, maps: _Maps, noise: NoiseModel | None, settings: RegistrationSettings) -> Refinement:
+def _finished(best: Refinement, maps: MapPair, noise: NoiseModel | None, settings: RegistrationSettings) -> Refinement:
     """To convergence on the core, then on all lines; matches refer to all lines."""
     core = refine_pose(best.pose, maps.source, maps.target, maps.tolerance, noise) or best
     if settings.noise_at_origin and maps.source.reach is None:
@@ -444,7 +336,7 @@ def _finished(best: Refinement, maps: _Maps, noise: NoiseModel | None, settings:
     return refine_pose(core.pose, maps.all_source, maps.all_target, narrow, noise, _BRIEFLY) or core
 
 
-def _given_noise(maps: _Maps, settings: RegistrationSettings) -> NoiseModel | None:
+def _given_noise(maps: MapPair, settings: RegistrationSettings) -> NoiseModel | None:
     if settings.position_noise is None or settings.direction_noise is None:
         return None
     return NoiseModel(settings.position_noise / maps.unit, math.radians(settings.direction_noise))
@@ -454,7 +346,7 @@ def _result(
     evidence: Evidence,
     refined: list[tuple[float, Refinement]],
     matches: Matches,
-    maps: _Maps,
+    maps: MapPair,
     clock: _Clock,
     settings: RegistrationSettings,
     seed: int,
@@ -485,7 +377,7 @@ def _result(
     )
 
 
-def _residuals(pose: Pose, rows: Int[Tensor, "k 2"], maps: _Maps) -> Float[Tensor, "k 2"]:
+def _residuals(pose: Pose, rows: Int[Tensor, "k 2"], maps: MapPair) -> Float[Tensor, "k 2"]:
     """Distance in the unit of the maps and angle in degrees of each pair."""
     source, target = maps.all_source[rows[:, 0]], maps.all_target[rows[:, 1]]
     left = line_residuals(pose, source.lines, target.lines, source.anchor, target.anchor)
@@ -493,5 +385,5 @@ def _residuals(pose: Pose, rows: Int[Tensor, "k 2"], maps: _Maps) -> Float[Tenso
     return torch.stack([distance, sine.clamp(max=1).asin().rad2deg()], -1)
 
 
-def _centre(best: Refinement, maps: _Maps) -> Float[Tensor, "3"]:
+def _centre(best: Refinement, maps: MapPair) -> Float[Tensor, "3"]:
     return maps.all_target.anchor[best.matches[:, 1]].mean(0) * maps.unit + maps.target_offset

@@ -91,6 +91,8 @@ def judge(evidence: Evidence) -> Verdict:
     sure = confidence(evidence)
     basis = f"{evidence.inliers} lines coincide and {evidence.share:.0%} of the smaller map is explained"
     rival = f"another pose explains {evidence.rival:.0%} as much"
+    if evidence.rival == _UNSEEN:
+        rival = "no other pose was found to compare with"
     if sure >= _BELIEVE and evidence.rival < _RIVAL:
         return Verdict(Status.SUCCESS, sure, f"{basis}; {rival}")
     if sure >= _BELIEVE:  # a symmetric place: one of several equally good poses

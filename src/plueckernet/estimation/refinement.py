@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -28,6 +28,7 @@ _PROBABLE = 0.2  # from which a match is reported
 _LOST = 1.3  # variance that estimated noise lacks: right matches far off are lost to rivals (measured, see benchmarks)
 _BEYOND = 1.5  # tolerances in which matches are looked for once the noise is known: some right ones are off by more
 _PEAK = _GATE**2 / 8  # density of a right match at its centre over that of a wrong one, uniform within the gate
+_SHRINKS = 6.0  # times at most that the noise falls from one step to the next
 _STILL = 0.2  # standard deviations of the pose below which a step does not change what is close
 _COARSE = 1e-3  # tolerance of position above which single precision tells near from far
 _BLOCK = 250_000  # entries of a residual matrix, small enough for a processor's cache
@@ -283,9 +284,16 @@ def mutual_best(weight: Float[Tensor, " k"], rows: Int[Tensor, "k 2"]) -> Bool[T
 
 
 def _noise(model: NoiseModel, fit: _Fit, trusted: bool, floor: float) -> NoiseModel:
-    if not trusted:
-        return robust_noise(model, fit.residuals[fit.weight > 0], floor)
-    return fitted_noise(model, fit.residuals, fit.source, fit.target, fit.weight, floor)
+    """The noise that the residuals show, though not much less than thought: the pose has to follow.
+
+    In a drawing most lines are exactly parallel, the wrong pairs too; their residuals say nothing of the pose.
+    """
+    if trusted:
+        found = fitted_noise(model, fit.residuals, fit.source, fit.target, fit.weight, floor)
+    else:
+        found = robust_noise(model, fit.residuals[fit.weight > 0], floor)
+    least = model.position / _SHRINKS, model.direction / _SHRINKS
+    return replace(found, position=max(found.position, least[0]), direction=max(found.direction, least[1]))
 
 
 def _initial_noise(tolerance: Tolerance) -> NoiseModel:
