@@ -29,6 +29,7 @@ from plueckernet.geometry.residuals import NoiseModel
 PAIRS = 500  # where a number is asked for
 FEWER = 200  # elsewhere
 FIRST_SEED = 5_000_000  # far from what training and calibration draw
+SHOWN = 20  # pairs below which a rate says too little for the table
 ENOUGH = 10  # lines in common from which a pair counts
 CELLS: dict[str, Protocol] = {
     "keep 70 %": AnyProtocol(keep=0.7),
@@ -120,6 +121,8 @@ def table(cells: list[dict[str, Any]]) -> list[dict[str, str]]:
     rows = []
     for cell in cells:
         kind, protocol = cell["scenes"], cell["protocol"]
+        if cell["with_ten_in_common"] < SHOWN:
+            continue
         asked = ASKED.get((kind, protocol))
         network = "PlückerNet, directed, its own protocol" if protocol == "the paper's" else protocol
         scenes = "indoor and outdoor" if kind == "both" else kind

@@ -257,12 +257,7 @@ def _one(pose: Pose) -> Pose:
 
 def _verified(found: Hypotheses, matches: Matches, maps: MapPair, settings: RegistrationSettings) -> list[Pose]:
     """Of the distinct hypotheses those that explain most of both maps, not only of the matches."""
-    scores = (
-        torch.where(found.scores > _HOPELESS * found.scores.amax(), found.scores, 0.0)
-        if len(found.scores)
-        else found.scores
-    )
-    poses = found.poses[_apart(found.poses, scores, maps.tolerance, settings.max_verified)]
+    poses = found.poses[_apart(found.poses, found.scores, maps.tolerance, settings.max_verified)]
     poses = maps.scorer.promising(poses, _PROMISING)
     poses = _polished(poses, matches, maps)
     scores, best = maps.scorer.scores(poses).topk(min(settings.max_candidates, poses.rotation.shape[0]))
@@ -282,10 +277,10 @@ def _polished(poses: Pose, matches: Matches, maps: MapPair) -> Pose:
 
 
 def _apart(poses: Pose, scores: Tensor, tolerance: Tolerance, most: int) -> Int[Tensor, " k"]:
-    """Greedily the best poses that are not close to a better one."""
+    """Greedily the best poses that are neither hopeless nor close to a better one."""
     order = scores.argsort(descending=True, stable=True)
     close = _close(poses[order], poses[order], tolerance).cpu().numpy()
-    left = (scores[order] > 0).cpu().numpy()
+    left = (scores[order] > _HOPELESS * scores[order[:1]]).cpu().numpy()
     chosen: list[int] = []
     while len(chosen) < most and left.any():
         chosen.append(int(left.argmax()))

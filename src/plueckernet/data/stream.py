@@ -193,5 +193,5 @@ def _alternating(turn: int, share: float) -> bool:
 
 def _rows(batch: PairBatch, rows: slice) -> PairBatch:
     pose = batch.target_T_source
-    source, target = (one._mapped(lambda tensor: tensor[rows]) for one in (batch.source, batch.target))
+    source, target = (one.mapped(lambda tensor: tensor[rows]) for one in (batch.source, batch.target))
     return PairBatch(source, target, batch.correspondence[rows], Pose(pose.rotation[rows], pose.translation[rows]))

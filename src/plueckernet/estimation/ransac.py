@@ -45,6 +45,7 @@ class Hypotheses:
     drawn: int  # pairs of matches that were tried
 
 
+@torch.inference_mode()  # nothing here is differentiated, and operations are small
 def ransac_pose(
     source: AnchoredLines,
     target: AnchoredLines,
@@ -56,18 +57,6 @@ def ransac_pose(
     """Poses ``target_T_source`` that explain the row matches, best first; none if no two matches agree."""
     if not len(source) == len(target) == probability.shape[0]:
         raise InputError("source, target and probability must have one row a match")
-    with torch.inference_mode():  # nothing here is differentiated, and operations are small
-        return _search(source, target, probability, tolerance, settings, seed)
-
-
-def _search(
-    source: AnchoredLines,
-    target: AnchoredLines,
-    probability: Tensor,
-    tolerance: Tolerance,
-    settings: RansacSettings,
-    seed: int,
-) -> Hypotheses:
     pairs, chance = _draw(source, target, probability, tolerance, settings, seed)
     scorer = RowScorer(source, target, tolerance)
     found = Hypotheses(Pose.identity(0, device=str(probability.device)), torch.zeros(0, device=probability.device), 0)

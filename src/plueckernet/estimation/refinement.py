@@ -213,11 +213,8 @@ def _responsibility(
     """
     density = torch.where(chi_square < _GATE, _PEAK * (-chi_square / 2).exp(), 0.0)
     (first, second), (m, n) = rows.unbind(-1), counts
-    zero = density.new_zeros(1)
-    all_first, all_second = (
-        zero.expand(count).index_add(0, index, density) for count, index in ((m, first), (n, second))
-    )
-    most_matches = float(min((all_first > 0).sum(), (all_second > 0).sum()))
+    reached = [density.new_zeros(m).index_add_(0, first, density), density.new_zeros(n).index_add_(0, second, density)]
+    most_matches = float(min((total > 0).sum() for total in reached))
     share, back = 0.7, density.new_tensor(math.sqrt(0.7 / 0.3))
     for _ in range(iterations):
         alone = math.sqrt((1 - share) / share)  # how much speaks for a line to have no match
@@ -226,7 +223,7 @@ def _responsibility(
         odds = density * forth * back
         weight = odds / (1 + odds)
         share = min(max(float(weight.sum()) / max(most_matches, 1), 0.05), 0.999)
-    rivals = all_first[first] + all_second[second] - density
+    rivals = reached[0][first] + reached[1][second] - density
     return weight, density / rivals.clamp_min(1e-300)
 
 

@@ -130,18 +130,6 @@ def pair_residuals(
     return result.masked_fill_(cosine < 0, torch.inf) if tolerance.directed else result
 
 
-def map_scores(poses: Pose, source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance) -> Float[Tensor, " h"]:
-    """Number of lines that each pose explains, counting each line of either map once and taking the mean."""
-    block = max(1, 4 * BLOCK // max(1, len(source) * len(target)))
-    poses, source, target = poses.to(torch.float32), source.to(torch.float32), target.to(torch.float32)
-    scores = []
-    for start in range(0, poses.rotation.shape[0], block):
-        misfit = pair_residuals(poses[start : start + block], source, target, tolerance)
-        best = torch.cat([misfit.amin(2), misfit.amin(1)], -1)  # of each line of either map
-        scores.append(best.neg_().add_(1).clamp_min_(0).sum(-1) / 2)
-    return torch.cat(scores) if scores else poses.translation.new_zeros(0)
-
-
 def line_spacing(lines: AnchoredLines, tolerance: Tolerance) -> float:
     """The usual distance of a line from its closest neighbour of about the same direction, in position tolerances."""
     single = lines.to(torch.float32)

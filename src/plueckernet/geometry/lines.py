@@ -154,26 +154,27 @@ class LineSet:
         """A copy with some of its fields replaced."""
         return LineSet(**(self._asdict() | changes))
 
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> LineSet:
+        """A copy with all of its tensors changed alike."""
+        values = self._asdict()
+        return self.replaced(**{name: change(value) for name, value in values.items() if value is not None})
+
     def to(self, where: torch.device | torch.dtype | str) -> LineSet:
         """Move to a device or a floating dtype; ids and mask keep their types."""
         keep = isinstance(where, torch.dtype)
-        return self._mapped(lambda tensor: tensor if keep and not tensor.is_floating_point() else tensor.to(where))
+        return self.mapped(lambda tensor: tensor if keep and not tensor.is_floating_point() else tensor.to(where))
 
     def __getitem__(self, index: Int[Tensor, "*batch k"] | Bool[Tensor, " n"] | slice) -> LineSet:
         """Some of the lines of one (unbatched) set; their places in it become their ids if they had none."""
         if self.direction.ndim != 2:
             raise InputError("only an unbatched LineSet can be indexed; index its tensors instead")
         named = self if self.ids is not None else self.replaced(ids=_arange(self))
-        return named._mapped(lambda tensor: tensor[index])
+        return named.mapped(lambda tensor: tensor[index])
 
     # Inside
 
     def _asdict(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    def _mapped(self, change: Callable[[Tensor], Tensor]) -> LineSet:
-        values = self._asdict()
-        return self.replaced(**{name: change(value) for name, value in values.items() if value is not None})
 
     def _segments(self) -> Tensor:
         if self.endpoints is None:
