@@ -12,15 +12,7 @@ from benchmarks import (
     speed,
 )
 
-for benchmark in (
-    calibration,
-    estimation,
-    confidence,
-    registration,
-    learned,
-    extraction,
-    networks,
-    speed,
-    readme_table,
-):
+EVERY = (calibration, estimation, confidence, registration, learned, extraction, networks, speed, readme_table)
+
+for benchmark in EVERY:
     benchmark.main()
