@@ -15,4 +15,6 @@ def test_onnx_runtime_agrees(tmp_path):
         warnings.simplefilter("ignore")  # PyTorch's exporter warns about itself
         path = export_onnx(net, tmp_path / "matcher.onnx", segments=True)
     for m, n in ((9, 7), (30, 12), (5, 21), (16, 16)):
-        assert onnx_difference(net, path, random_lines(m), random_lines(n, 1)) < 1e-4
+        assert (
+            onnx_difference(net, path, random_lines(m), random_lines(n, 1)) < 1e-3
+        )  # tables are read off at the nearest row

@@ -135,7 +135,7 @@ def test_tables_keep_the_matches_of_the_shipped_weights(segments):
     computed = net(stack_lines([source]), stack_lines([target])).log_probability.detach()
     tabulated = match(net, source, target)[None]
     likely = computed > -8
-    torch.testing.assert_close(tabulated[likely], computed[likely], atol=1e-2, rtol=0)
+    torch.testing.assert_close(tabulated[likely], computed[likely], atol=5e-2, rtol=0)
     both = [top_matches(one, 50, mutual=True) for one in (computed, tabulated)]
     first, second = (set(zip(one.source[0].tolist(), one.target[0].tolist(), strict=True)) for one in both)
     assert len(first & second) >= 0.99 * len(first)

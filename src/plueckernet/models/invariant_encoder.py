@@ -19,7 +19,9 @@ enter by their logarithm.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, NamedTuple
 
 import torch
@@ -37,7 +39,7 @@ _SHORTEST, _LONGEST = 0.02, 50.0  # what the radial functions cover, in units of
 _PARALLEL = 0.1  # sine of the angle at which the gap is half faded out
 _SCALE_NEIGHBOUR = 8
 _BLOCK_BYTES = {"cpu": 1 << 23, "cuda": 1 << 31}  # of edge features held at once where no gradient is asked for
-_ROWS = 1024  # of a table of the first layer: between two of them it is off by a ten-thousandth of a weight
+_ROWS = 8192  # of a table of the first layer: half way between two of them it is off by a thousandth of a weight
 
 
 @dataclass(frozen=True)
@@ -111,58 +113,60 @@ class InvariantEncoder(nn.Module):
     def _all_edges(
         self, frame: Frame, mask: Tensor | None, neighbours: Tensor | None, mode: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Biases of all layers, filters and local averages of the edges, in blocks of lines."""
-        sets, n = frame.along.shape
-        step = n
+        """Biases of all layers, filters and local averages of the edges; in blocks of lines, written to one place."""
+        (sets, n), first = frame.along.shape, self._first_layer(mode)
+        k, step = n if neighbours is None else neighbours.shape[-1], n
         if not torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            k = n if neighbours is None else neighbours.shape[-1]
             row_bytes = 4 * self.radial.in_features * sets * k
             step = max(1, _BLOCK_BYTES.get(frame.along.device.type, 1 << 31) // row_bytes)
-        first = self._edges(frame, slice(0, min(step, n)), mask, neighbours, mode)
         if step >= n:
-            return first
-        bias, filters, pooled = (  # whole, for the blocks to be written to
-            part.new_empty(*part.shape[:dim], n, *part.shape[dim + 1 :])
-            for part, dim in zip(first, (2, 2, 1), strict=True)
-        )
-        bias[:, :, :step], filters[:, :, :step], pooled[:, :step] = first
-        for i in range(step, n, step):
-            rows = slice(i, min(i + step, n))
-            bias[:, :, rows], filters[:, :, rows], pooled[:, rows] = self._edges(frame, rows, mask, neighbours, mode)
-        return bias, filters, pooled
+            return self._edges(frame, slice(0, n), mask, neighbours, first)
+        whole = [self.head.weight.new_empty(sets, channels, n, k) for channels in self._channels()]
+        pooled = []
+        for start in range(0, n, step):
+            rows = slice(start, min(start + step, n))
+            pooled.append(self._edges(frame, rows, mask, neighbours, first, [part[:, :, rows] for part in whole])[2])
+        return whole[0], whole[1], torch.cat(pooled, 1)
 
     def _edges(
-        self, frame: Frame, rows: slice, mask: Tensor | None, neighbours: Tensor | None, mode: int
+        self,
+        frame: Frame,
+        rows: slice,
+        mask: Tensor | None,
+        neighbours: Tensor | None,
+        first: Callable[[PairInvariants], Tensor],
+        out: Sequence[Tensor | None] = (None, None),
     ) -> tuple[Tensor, Tensor, Tensor]:
         index = None if neighbours is None else neighbours[:, rows]
         own = Frame(*(value[:, rows] for value in frame))
         near = frame if index is None else Frame(*(gather_lines(value, index) for value in frame))
         real = None if mask is None else mask[:, None] if index is None else gather_lines(mask, index)
-        hidden, span = self._hidden(own, near, mode)  # (s, r, k, e), (s, r, k)
-        hidden = gelu(self.second(hidden))
+        pair = pair_invariants(own, near, self.radial.weight.dtype)
+        hidden, span = gelu(self.second(gelu(first(pair)))), pair.span  # (s, r, k, e), (s, r, k)
         weight = torch.stack([(span / radius).square().mul(-0.5).exp() for radius in self.radii], -2)
         if real is not None:
             weight = weight * real[..., None, :].to(weight.dtype)
         weight = weight / weight.sum(-1, keepdim=True).clamp_min(1e-6)  # (s, r, radii, k)
         pooled = (weight.to(hidden.dtype) @ hidden).flatten(-2)  # (s, r, radii * e)
-        # The product with the weights on the left puts the heads where attention wants them.
-        left = self.head.weight.expand(span.shape[0], -1, -1)
-        edges = torch.baddbmm(self.head.bias[:, None], left, hidden.flatten(1, 2).mT)
-        edges = edges.unflatten(-1, span.shape[1:])  # (s, layers * heads + filters, r, k)
-        bias, filters = edges.split([edges.shape[1] - self.config.filters, self.config.filters], 1)
+        # Products with the weights on the left put the heads where attention wants them, (s, layers * heads, r, k).
+        weights, constants = (values.split(self._channels()) for values in (self.head.weight, self.head.bias))
+        parts = zip(weights, constants, out, strict=True)
+        bias, filters = (_product(part, constant, hidden, where) for part, constant, where in parts)
         if real is not None:
-            bias = bias + mask_bias(real, bias.dtype)[:, None]
-        filters = filters * weight[:, None, :, len(self.radii) // 2].to(filters.dtype)
+            bias = torch.add(bias, mask_bias(real, bias.dtype)[:, None], out=out[0])
+        filters = torch.mul(filters, weight[:, None, :, len(self.radii) // 2].to(filters.dtype), out=out[1])
         return bias, filters, pooled
 
-    def _hidden(self, own: Frame, near: Frame, mode: int) -> tuple[Tensor, Tensor]:
-        """First layer on the invariants of each line with each (of its neighbours), and their spans."""
-        pair = pair_invariants(own, near, self.radial.weight.dtype)
-        tabulated = pair.span.device.type == "cpu" and not (
+    def _channels(self) -> list[int]:
+        """Of the biases of all layers, and of the filters."""
+        return [self.config.layers * self.config.heads, self.config.filters]
+
+    def _first_layer(self, mode: int) -> Callable[[PairInvariants], Tensor]:
+        """The first layer on the invariants; on a processor, where no gradient is asked for, from tables."""
+        tabulated = self.radial.weight.device.type == "cpu" and not (
             torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu")
         )
-        first = self._looked_up if tabulated else self._first
-        return gelu(first(pair, mode)), pair.span  # (s, r, k, e), (s, r, k)
+        return partial(self._looked_up, tables=self._tables(mode)) if tabulated else partial(self._first, mode=mode)
 
     def _first(self, pair: PairInvariants, mode: int) -> Tensor:
         lengths = torch.stack([pair.gap, *pair.reach, pair.span], -1)  # (s, r, k, 4)
@@ -177,27 +181,28 @@ class InvariantEncoder(nn.Module):
         hidden += linear(angular, self.angular.weight * gain[:, None])
         return hidden
 
-    def _looked_up(self, pair: PairInvariants, mode: int) -> Tensor:
-        """The same from tables: a sum of functions of one number each, read off between two rows.
+    def _looked_up(self, pair: PairInvariants, tables: Float[Tensor, "rows e"]) -> Tensor:
+        """The same from tables: a sum of functions of one number each, read off at the nearest row.
 
-        A processor reads ten rows in a fraction of the time that all bumps and their products take.
+        A processor reads eight rows in a fraction of the time that all bumps and their products take.
         """
         lowest, highest = self._length_range()
         lengths = torch.stack([pair.gap, *pair.reach, pair.span]).add_(_SHORTEST / 2).log_()  # (4, s, r, k)
-        places = lengths.sub_(lowest).div_(highest - lowest)
-        places = torch.cat([places, pair.angle[None] / (torch.pi / 2)]).mul_(_ROWS - 1).clamp_(0, _ROWS - 1)
-        below = places.long().clamp_(0, _ROWS - 2)
-        above = places.sub_(below)  # the share of the next row, (5, s, r, k)
-        weight = torch.stack([1 - above, above])
-        weight[:, 0] *= pair.skew
-        below += (torch.arange(len(below)) * _ROWS)[:, None, None, None]
-        rows, weights = [below, below + 1], [weight.flatten(0, 1)]
-        if self.config.signed:
-            last = torch.arange(3) + len(below) * _ROWS
-            rows.append(last[:, None, None, None].expand(-1, *pair.span.shape))
-            weights.append(torch.stack(pair.signed))
-        index, weight = (torch.cat(parts).flatten(1).mT.contiguous() for parts in (rows, weights))  # (s r k, 13)
-        hidden = embedding_bag(index, self._tables(mode), mode="sum", per_sample_weights=weight)
+        places = lengths.sub_(lowest).mul_((_ROWS - 1) / (highest - lowest)).add_(0.5).clamp_(0, _ROWS - 1)
+        functions = [*places, pair.angle * ((_ROWS - 1) / (torch.pi / 2)) + 0.5]
+        signed = pair.signed if self.config.signed else ()
+        rows = torch.empty(*pair.span.shape, len(functions) + len(signed), dtype=torch.int32)
+        weights = torch.ones_like(rows, dtype=pair.span.dtype)
+        weights[..., 0] = pair.skew
+        for function, place in enumerate(functions):
+            rows[..., function] = place  # rounded down
+        for function, value in enumerate(signed, start=len(functions)):
+            weights[..., function] = value
+            rows[..., function] = 0
+        rows += torch.tensor([*range(0, 5 * _ROWS, _ROWS), *range(5 * _ROWS, 5 * _ROWS + 3)][: rows.shape[-1]]).int()
+        hidden = embedding_bag(
+            rows.flatten(0, -2), tables, mode="sum", per_sample_weights=weights.flatten(0, -2)
+        )  # (s r k, e)
         return hidden.unflatten(0, pair.span.shape)
 
     def _tables(self, mode: int) -> Float[Tensor, "rows e"]:
@@ -343,6 +348,17 @@ def _inverse(matrix: Float[Tensor, "s 3 3"]) -> Float[Tensor, "s 3 3"]:
     a, b, c = matrix.unbind(-2)
     cofactors = torch.stack([torch.linalg.cross(b, c), torch.linalg.cross(c, a), torch.linalg.cross(a, b)], -1)
     return cofactors / (a * cofactors[..., 0]).sum(-1)[..., None, None]
+
+
+def _product(
+    weight: Float[Tensor, "c e"], constant: Float[Tensor, " c"], hidden: Float[Tensor, "s r k e"], out: Tensor | None
+) -> Tensor:
+    """A linear layer on every edge, ``(s, c, r, k)``, written to ``out`` if given."""
+    left, right = weight.expand(len(hidden), -1, -1), hidden.flatten(1, 2).mT
+    if out is None:
+        return torch.baddbmm(constant[:, None], left, right).unflatten(-1, hidden.shape[1:3])
+    torch.bmm(left, right.to(out.dtype), out=out.flatten(2))
+    return out.add_(constant[:, None, None])
 
 
 def _dot(own: Tensor, near: Tensor) -> Tensor:
