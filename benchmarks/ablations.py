@@ -1,188 +1,194 @@
-"""What the paper's network owes to its parts: short trainings that differ in one of them, on the same batches.
+"""What the paper's network owes to its parts: short trainings that differ in one of them, on the same pairs.
 
-    PYTHONPATH=src:. python -m benchmarks.ablations --device cuda --steps 1200 --out DIR
+    PYTHONPATH=src:. python -m benchmarks.ablations --device cuda --steps 1200 --minutes 8 --out DIR
 
-trains every design of ``DESIGNS`` for so many steps on synthetic houses and towns under the paper's protocol and asks
-each for the poses of held-out pairs, through the paper's RANSAC. ``DIR/ablations.json`` is written after every design;
-a run that finds it there goes on with the designs that it lacks, if the settings are the same. Two designs differ by
-their seed alone: smaller differences than theirs mean nothing.
+trains every design twice, with two seeds, on synthetic houses and towns under the paper's protocol, all of them at the
+same time: one training alone leaves a GPU waiting for its next small task. Each is then judged by the evaluation that
+Table 1 rests on, on the first of its pairs. ``DIR/ablations.json`` has what `plueckernet reproduce ablations` shows.
+
+Checkpoints are written every minute and when the minutes are over; the same command again goes on from there.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
-import platform
-import time
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.functional import pad
 
-from benchmarks.harness import pose_error, succeeded
-from plueckernet.data import LinePair, PaperProtocol, make_scene, sample_pair
-from plueckernet.data.batches import PairBatch, SceneBatch, paper_batch
-from plueckernet.errors import DegenerateError
-from plueckernet.estimation.matching import top_matches
-from plueckernet.estimation.published import PublishedSettings, published_pose
-from plueckernet.geometry.pose import Pose
-from plueckernet.models import Matcher, PlueckerConfig, build_matcher, matching_loss
+from plueckernet.data import PaperProtocol
+from plueckernet.data.stream import StreamSettings
+from plueckernet.evaluation.datasets import StandIn
+from plueckernet.evaluation.metadata import metadata
+from plueckernet.evaluation.methods import published_method
+from plueckernet.evaluation.predictions import Cell, Prediction
+from plueckernet.evaluation.runner import Runner, RunSettings
+from plueckernet.evaluation.summary import summarise
+from plueckernet.io.atomic import atomic_write
+from plueckernet.models import PlueckerConfig
+from plueckernet.training import train
+from plueckernet.training.config import CardSettings, ModelSettings, TrainingConfig, TrainSettings, ValidationSettings
+from plueckernet.training.export import export_weights
 
-DESIGNS: dict[str, tuple[PlueckerConfig, int]] = {
-    "as published": (PlueckerConfig(), 0),
-    "no matchability prior": (PlueckerConfig(matchability_prior=False), 0),
-    "no subspace coding": (PlueckerConfig(subspace_coding=False), 0),
-    "BatchNorm + ReLU": (PlueckerConfig(style="batch-relu"), 0),
-    "no cross-attention": (PlueckerConfig(cross_attention=False), 0),
-    "as published, seed 1": (PlueckerConfig(), 1),
+DESIGNS = {
+    "as published": PlueckerConfig(),
+    "no matchability prior": PlueckerConfig(matchability_prior=False),
+    "no subspace coding": PlueckerConfig(subspace_coding=False),
+    "BatchNorm + ReLU": PlueckerConfig(style="batch-relu"),
+    "no cross-attention": PlueckerConfig(cross_attention=False),
 }
+SEEDS = (0, 1)
 KINDS = ("indoor", "outdoor")
-HELD_OUT = 2_000_000  # the first seed of scenes that are not trained on
-KEEP = PaperProtocol().keep
-WARM_UP = 100  # steps
+PROTOCOL = PaperProtocol()
 
 
-class Scenes:
-    """Houses and towns as padded segments on the device; of large ones a random part."""
+@dataclass(frozen=True)
+class Job:
+    """One training and where it lives."""
 
-    def __init__(self, count: int, longest: int, device: str) -> None:
-        generator = torch.Generator().manual_seed(0)
-        segments, counts = [], []
-        for seed in range(count):
-            endpoints = make_scene(KINDS[seed % 2], seed).endpoints
-            if endpoints is None:
-                raise ValueError("scenes are made of segments")
-            endpoints = endpoints[torch.randperm(len(endpoints), generator=generator)[:longest]].float()
-            counts.append(len(endpoints))
-            segments.append(pad(endpoints, (0, 0, 0, 0, 0, longest - len(endpoints))))
-        self.segments = torch.stack(segments).to(device)  # (scenes, longest, 2, 3)
-        self.counts = torch.tensor(counts, device=device)
-        self.generator = torch.Generator(device).manual_seed(0)
+    design: str
+    seed: int
+    out: Path
 
-    def draw(self, batch: int, lines: int) -> PairBatch:
-        """Pairs under the paper's protocol."""
-        device = self.counts.device
-        scene = torch.randint(len(self.counts), (batch,), device=device, generator=self.generator)
-        real = torch.arange(self.segments.shape[1], device=device) < self.counts[scene, None]
-        return paper_batch(SceneBatch(self.segments[scene], real), lines, (KEEP, KEEP), self.generator)
+    @property
+    def name(self) -> str:
+        """Fit for a file."""
+        letters = (letter if letter.isalnum() else "-" for letter in self.design.lower())
+        return f"{'-'.join(filter(None, ''.join(letters).split('-')))}-{self.seed}"
 
+    @property
+    def folder(self) -> Path:
+        """Checkpoints and log."""
+        return self.out / "trainings" / self.name
 
-def train(config: PlueckerConfig, seed: int, a: argparse.Namespace) -> tuple[Matcher, list[list[float]]]:
-    """Adam as in the paper, warmed up and then slowed down; returns the losses too."""
-    scenes = Scenes(a.scenes, math.floor(a.lines / KEEP), a.device)
-    torch.manual_seed(seed)
-    net = build_matcher(config).to(a.device).train()
-    optimizer = torch.optim.Adam(net.parameters(), lr=a.rate, fused=a.device == "cuda")
-    curve = []
-    for step in range(a.steps):
-        slow = (1 + math.cos(math.pi * step / a.steps)) / 2
-        optimizer.param_groups[0]["lr"] = a.rate * min(1, (step + 1) / WARM_UP) * slow
-        batch = scenes.draw(a.batch, a.lines)
-        loss = matching_loss(net(batch.source, batch.target).log_probability, batch.correspondence)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        if torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0).isfinite():
-            optimizer.step()
-        if step % 50 == 0 or step == a.steps - 1:
-            curve.append([step, round(float(loss.detach()), 4)])
-    return net.eval(), curve
+    @property
+    def weights(self) -> Path:
+        """There once the training is finished."""
+        return self.out / "weights" / f"{self.name}.safetensors"
+
+    def config(self, a: argparse.Namespace) -> TrainingConfig:
+        """Adam at the paper's rate, warmed up and then slowed down; the scenes are the same in every step."""
+        stream = StreamSettings(
+            protocol="paper", scenes=KINDS, sizes=(a.lines,), keep=(PROTOCOL.keep,) * 2, pool=a.scenes, fresh=0
+        )
+        settings = TrainSettings(
+            steps=a.steps, batch=a.batch, lr=a.rate, warmup=min(100, a.steps), weight_decay=0.0, precision="float32",
+            ema=0.99, seed=self.seed, checkpoint_minutes=1.0,
+        )  # fmt: skip
+        return TrainingConfig(
+            name=self.name,
+            model=ModelSettings("pluecker", DESIGNS[self.design]),
+            data=stream,
+            train=settings,
+            validation=ValidationSettings(every=0, pairs=8, directed=True, cells={"all": stream}),
+            card=CardSettings("synthetic houses and towns", "the paper's, directed"),
+        )
 
 
-def judged(net: Matcher, kind: str, a: argparse.Namespace) -> dict[str, float | None]:
-    """Held-out pairs of one kind: matches and poses."""
-    rows = []
-    for seed in range(HELD_OUT, HELD_OUT + a.pairs):
-        pair = sample_pair(make_scene(kind, seed), PaperProtocol(), seed)
-        log_probability = net.match(pair.source.to(a.device), pair.target.to(a.device)).cpu()
-        rows.append(_one(pair, log_probability, seed))
-    table = np.array(rows)
+def trained(job: Job, a: argparse.Namespace) -> bool:
+    """Train, or go on with it; whether it is finished."""
+    if job.weights.exists():
+        return True
+    torch.set_num_threads(1)
+    resume = (job.folder / "last" / "state.json").exists()
+    talks = (job.design, job.seed) == ("as published", 0)
+    outcome = train(job.config(a), job.folder, device=a.device, resume=resume, minutes=a.minutes, quiet=not talks)
+    if outcome.ending == "finished":
+        export_weights(job.folder / "last", job.weights.parent, name=job.name, half=True)
+    return outcome.ending == "finished"
+
+
+def judged(jobs: list[Job], a: argparse.Namespace) -> list[dict[str, Any]]:
+    """What each training has come to, on held-out pairs of both kinds."""
+    places = list(product(jobs, KINDS))
+    cells = [Cell(StandIn(kind), PROTOCOL, published_method(job.name, job.weights)) for job, kind in places]
+    with Runner(RunSettings(a.out / "predictions", workers=a.processes)) as runner:
+        found = dict(zip(places, runner.run(cells, a.pairs), strict=True))
+    return [
+        {
+            "design": job.design,
+            "seed": job.seed,
+            "result": {kind: numbers(found[job, kind]) for kind in KINDS},
+            **history(job.folder / "log.jsonl"),
+        }
+        for job in jobs
+    ]
+
+
+def numbers(found: list[Prediction]) -> dict[str, Any]:
+    """Of the most probable matches, which are the network's own work, and of the poses that come of them."""
+    summary = summarise(found)
+    right = [one.putative_right for one in found]
+    possible = [max(1, min(one.common, one.putative)) for one in found]
+    recalls = [a / b for a, b in zip(right, possible, strict=True)]
     return {
-        "pairs": a.pairs,
-        "precision": float(table[:, 0].mean()),
-        "recall": float(table[:, 1].mean()),
-        "success": float(table[:, 2].mean()),
-        "rotation_median": _finite(np.median(table[:, 3])),
-        "translation_median": _finite(np.median(table[:, 4])),
-        "highest_precision": float(table[:, 5].mean()),
+        "precision": fmean(a / max(1, one.putative) for a, one in zip(right, found, strict=True)),
+        "recall": fmean(recalls),
+        "success": summary["success"],
+        "strict": summary["strict"],
+        "rotation_median": summary["rotation"][1],
+        "translation_median": summary["translation"][1],
+        "recalls": [round(value, 4) for value in recalls],  # pair by pair: designs are compared on the same
     }
 
 
-def _finite(value: np.floating) -> float | None:
-    """JSON has no infinity."""
-    return float(value) if np.isfinite(value) else None
+def history(path: Path) -> dict[str, Any]:
+    """How a training went, from its log."""
+    entries = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    steps = [entry for entry in entries if entry["kind"] == "train"]
+    curve = [[entry["step"], round(entry["loss"], 3)] for entry in steps if entry["step"] % 100 == 0]
+    return {"milliseconds_a_step": fmean(entry["milliseconds"] for entry in steps), "loss": curve}
 
 
-def _one(pair: LinePair, log_probability: Tensor, seed: int) -> tuple[float, ...]:
-    """Precision and recall of the top matches, success and errors of the pose, and the highest precision possible."""
-    settings = PublishedSettings()
-    best = top_matches(log_probability, settings.matches)
-    true = torch.zeros_like(log_probability, dtype=torch.bool)
-    true[pair.matches[:, 0], pair.matches[:, 1]] = True
-    right = int(true[best.source, best.target].sum())
-    possible = max(1, min(len(pair.matches), settings.matches))
-    found: Pose | None
-    try:
-        source, target = pair.source[best.source], pair.target[best.target]
-        found = published_pose(source, target, settings, seed).target_T_source
-    except DegenerateError:
-        found = None
-    error = pose_error(found, pair.target_T_source)
-    return right / len(best), right / possible, float(succeeded(error)), *error, possible / len(best)
-
-
-def settings_of(a: argparse.Namespace) -> dict[str, Any]:
-    """What has to be the same for results to be comparable."""
-    return {name: getattr(a, name) for name in ("steps", "batch", "lines", "rate", "scenes", "pairs")}
-
-
-def earlier(path: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
-    """Designs that an earlier run with these settings has measured."""
-    if not path.exists():
-        return []
-    document = json.loads(path.read_text(encoding="utf-8"))
-    if document["settings"] != settings:
-        raise SystemExit(f"{path} was made with other settings: {document['settings']}; choose another folder")
-    designs: list[dict[str, Any]] = document["designs"]
-    return designs
+def checked(path: Path, settings: dict[str, Any]) -> None:
+    """Keep the settings beside the trainings; a folder of others is left alone."""
+    if path.exists():
+        known = json.loads(path.read_text(encoding="utf-8"))
+        if known != settings:
+            raise SystemExit(f"{path.parent} was made with other settings: {known}; choose another folder")
+        return
+    with atomic_write(path) as stream:
+        stream.write(json.dumps(settings, indent=1) + "\n")
 
 
 def main() -> None:
-    """Train and judge the designs, one after the other."""
+    """Train, judge, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--steps", type=int, default=1200)
+    parser.add_argument("--minutes", type=float, default=None, help="after which trainings stop with a checkpoint")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--lines", type=int, default=256, help="at most, of a map to train on")
     parser.add_argument("--rate", type=float, default=1e-3, help="of learning, at its highest; the paper's")
-    parser.add_argument("--scenes", type=int, default=4000)
+    parser.add_argument("--scenes", type=int, default=4096)
     parser.add_argument("--pairs", type=int, default=100, help="of either kind to judge by")
-    parser.add_argument("--designs", nargs="*", default=list(DESIGNS), choices=list(DESIGNS), metavar="DESIGN")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="trainings, then pairs, at a time")
     a = parser.parse_args()
-    torch.set_float32_matmul_precision("high")
+    settings = {name: getattr(a, name) for name in ("steps", "batch", "lines", "rate", "scenes", "pairs")}
     a.out.mkdir(parents=True, exist_ok=True)
-    path, settings = a.out / "ablations.json", settings_of(a)
-    rows = earlier(path, settings)
-    name = torch.cuda.get_device_name() if a.device.startswith("cuda") else platform.machine()
-    metadata = {"device": name, "torch": torch.__version__, "python": platform.python_version()}
-    for design in a.designs:
-        if any(row["design"] == design for row in rows):
-            continue
-        config, seed = DESIGNS[design]
-        start = time.perf_counter()
-        net, curve = train(config, seed, a)
-        trained = time.perf_counter()
-        row = {"design": design, "seed": seed, "result": {kind: judged(net, kind, a) for kind in KINDS}}
-        row["parameters"] = sum(parameter.numel() for parameter in net.parameters())
-        row |= {"training_s": trained - start, "judging_s": time.perf_counter() - trained, "curve": curve}
-        rows.append(row)
-        print(json.dumps(row), flush=True)
-        document = {"metadata": metadata, "settings": settings, "protocol": "paper, directed", "designs": rows}
-        path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    checked(a.out / "settings.json", settings)
+    jobs = [Job(design, seed, a.out) for seed, design in product(SEEDS, DESIGNS)]
+    with ProcessPoolExecutor(min(len(jobs), a.processes), multiprocessing.get_context("spawn")) as pool:
+        finished = list(pool.map(partial(trained, a=a), jobs))
+    done = [job for job, whole in zip(jobs, finished, strict=True) if whole]
+    rows = judged(done, a)
+    device = torch.cuda.get_device_name() if a.device.startswith("cuda") else "cpu"
+    document = {"metadata": {**metadata(), "device": device}, "settings": settings, "designs": rows}
+    with atomic_write(a.out / "ablations.json") as stream:
+        stream.write(json.dumps(document, indent=1, allow_nan=False) + "\n")
+    print(f"{len(done)} of {len(jobs)} trainings are finished and judged: {a.out / 'ablations.json'}")
+    if len(done) < len(jobs):
+        raise SystemExit("the same command again goes on with the others")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ neither this package nor torch::
     OMP_NUM_THREADS=1 o3d/bin/python -m benchmarks.crops_open3d --pairs-from pairs.npz --tune-on synthetic.npz
 
 All settings are chosen on the synthetic pairs, by the mean success over the four shares; ``results/crops_open3d.json``
-has what each reached.
+has what each reached. It takes half an hour of one core; what is found is kept beside the file of pairs, pair by pair,
+and not computed again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -28,9 +28,10 @@ from typing import Any
 import numpy as np
 import open3d as o3d
 
-from benchmarks.crops_table import Outcome, markdown, tables
+from benchmarks.crops_table import BINS, Outcome, markdown, tables
 
 UNIT = 1e-4  # m, of the coordinates in the file
+TUNED = 15  # pairs of every share that settings are chosen by
 registration = o3d.pipelines.registration
 
 
@@ -122,9 +123,32 @@ def one_pair(settings: Settings, pair: Pair) -> Outcome:
     return Outcome(pair.place, pair.share, bool(turn < 5 and shift < 0.5), True, pair.in_common)
 
 
-def run(settings: Settings, pairs: Iterable[Pair], pool: ProcessPoolExecutor) -> dict[str, Any]:
-    """Success with the settings, by map and share."""
-    return tables(list(pool.map(partial(one_pair, settings), pairs)))
+def run(settings: Settings, path: Path, processes: int, most: int | None = None) -> dict[str, Any]:
+    """Success with the settings, by map and share, on the pairs of a file, or the first of every share.
+
+    What an earlier run has found is kept.
+    """
+    cache, wanted, every = path.with_suffix(".open3d.jsonl"), asdict(settings), read_pairs(path)
+    pairs = [pair for share in range(len(BINS)) for pair in [one for one in every if one.share == share][:most]]
+    kept = {line["pair"]: line["outcome"] for line in _lines(cache) if line["settings"] == wanted}
+    missing = [index for index in range(len(pairs)) if index not in kept]
+    with ProcessPoolExecutor(processes) as pool, cache.open("a", encoding="utf-8") as stream:
+        for index, outcome in zip(
+            missing, pool.map(partial(one_pair, settings), (pairs[index] for index in missing)), strict=True
+        ):
+            kept[index] = asdict(outcome)
+            stream.write(json.dumps({"settings": wanted, "pair": index, "outcome": kept[index]}) + "\n")
+            stream.flush()
+    return tables([Outcome(**kept[index]) for index in range(len(pairs))])
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """Whole lines; an interrupted run may have left half of one."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole, encoding="utf-8")
+    return [json.loads(line) for line in whole.splitlines()]
 
 
 def main() -> None:
@@ -132,18 +156,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs-from", type=Path, required=True, help="pairs of real maps")
     parser.add_argument("--tune-on", type=Path, required=True, help="pairs of synthetic scenes")
+    parser.add_argument("--processes", type=int, default=1)
     options = parser.parse_args()
-    tuning, pairs = read_pairs(options.tune_on), read_pairs(options.pairs_from)
-    with ProcessPoolExecutor() as pool:
-        tried = []
-        for settings in CHOICES:
-            rates = [row["success"] for row in run(settings, tuning, pool)["totals"]]
-            tried.append({**asdict(settings), "synthetic_success": rates})
-            print(tried[-1])
-        best = max(range(len(CHOICES)), key=lambda index: sum(tried[index]["synthetic_success"]))
-        values = run(CHOICES[best], pairs, pool)
+    tried = []
+    for settings in CHOICES:
+        rates = [row["success"] for row in run(settings, options.tune_on, options.processes, TUNED)["totals"]]
+        tried.append({**asdict(settings), "synthetic_success": rates})
+        print(tried[-1], flush=True)
+    best = max(range(len(CHOICES)), key=lambda index: sum(tried[index]["synthetic_success"]))
+    values = run(CHOICES[best], options.pairs_from, options.processes)
     about = {"open3d": o3d.__version__, "python": platform.python_version(), "numpy": np.__version__}
-    document = {"metadata": about, "pairs": len(pairs), "settings": asdict(CHOICES[best]), "tried": tried, **values}
+    count = sum(row["pairs"] for row in values["totals"])
+    document = {"metadata": about, "pairs": count, "settings": asdict(CHOICES[best]), "tried": tried, **values}
     path = Path(__file__).parent / "results" / "crops_open3d.json"
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     print("\n".join(markdown(values)))

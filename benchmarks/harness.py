@@ -6,37 +6,21 @@ Speed is only ever reported as a ratio within one run: machines are shared, seco
 from __future__ import annotations
 
 import json
-import os
-import platform
 import statistics
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy
-import torch
 from rich.progress import track
 
-from plueckernet import __version__
-from plueckernet.geometry import Pose
+from plueckernet.evaluation.metadata import metadata
+from plueckernet.evaluation.metrics import SUCCESS
+from plueckernet.evaluation.metrics import pose_error as pose_error
 from plueckernet.io.atomic import atomic_write
 
 RESULTS = Path(__file__).parent / "results"
 _T = TypeVar("_T")
-
-
-def metadata() -> dict[str, Any]:
-    """What a number depends on besides the code."""
-    return {
-        "plueckernet": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": numpy.__version__,
-        "threads": torch.get_num_threads(),
-        "cores": os.cpu_count(),
-        "machine": platform.machine(),
-    }
 
 
 def save(name: str, values: dict[str, Any]) -> None:
@@ -64,14 +48,6 @@ def seconds(action: Callable[[], object], repeats: int = 15, warmup: int = 3) ->
     return {"median": middle, "iqr": high - low}
 
 
-def pose_error(found: Pose | None, truth: Pose) -> tuple[float, float]:
-    """Rotation error in degrees and translation error in metres; infinite where there is no pose."""
-    if found is None:
-        return float("inf"), float("inf")
-    turn = float(found.angle_to(truth).rad2deg())
-    return turn, float((found.translation - truth.translation).norm())
-
-
-def succeeded(error: tuple[float, float], angle: float = 5.0, distance: float = 0.5) -> bool:
+def succeeded(error: tuple[float, float], angle: float = SUCCESS[0], distance: float = SUCCESS[1]) -> bool:
     """The usual success: under 5 degrees and half a metre."""
     return error[0] < angle and error[1] < distance

@@ -5,7 +5,7 @@ import math
 import re
 
 import pytest
-from benchmarks.results_page import DOCS, page, verdict
+from benchmarks.results_page import DOCS, FOLDER, IMAGES, page, same_pairs, verdict
 from tests.evaluation.small import scenes_folder, weights_folder
 
 from plueckernet.cli import main
@@ -17,28 +17,32 @@ from plueckernet.evaluation.reproduce import read_document, write_figures
 from plueckernet.evaluation.runner import Runner, RunSettings
 
 
-def ablations(recalls: dict[str, float]) -> dict:
-    """What the trainings would have written."""
+def ablations(recalls: dict[str, tuple[float, ...]]) -> dict:
+    """What the trainings would have written: for each design, recalls of its seeds, on two pairs of either kind."""
 
-    def result(recall: float) -> dict[str, float]:
+    def result(recall: float) -> dict[str, object]:
         return {
             "precision": recall / 2,
             "recall": recall,
             "success": 1.0,
             "rotation_median": 0.5,
             "translation_median": 0.02,
+            "recalls": [recall - 0.1, recall + 0.1],
         }
 
-    rows = [{"design": name, "result": dict.fromkeys(("indoor", "outdoor"), result(r))} for name, r in recalls.items()]
-    return {"metadata": {}, "settings": {"steps": 1, "batch": 1, "pairs": 1}, "protocol": "paper", "designs": rows}
+    rows = [
+        {"design": name, "seed": seed, "result": dict.fromkeys(("indoor", "outdoor"), result(recall))}
+        for name, values in recalls.items()
+        for seed, recall in enumerate(values)
+    ]
+    return {"metadata": {}, "settings": {"steps": 1, "batch": 1, "pairs": 1}, "designs": rows}
 
 
 RECALLS = {
-    "as published": 0.80,
-    "as published, seed 1": 0.82,
-    "no matchability prior": 0.79,
-    "no subspace coding": 0.6,
-    "BatchNorm + ReLU": 0.9,
+    "as published": (0.80, 0.82),
+    "no matchability prior": (0.79, 0.79),
+    "no subspace coding": (0.61, 0.59),
+    "BatchNorm + ReLU": (0.9, 0.92),
 }
 
 
@@ -111,13 +115,31 @@ def test_ablations_say_which_claims_held(tmp_path):
     path = tmp_path / "ablations.json"
     path.write_text(json.dumps(ablations(RECALLS)))
     seeds, prior, coding, norm, cross = EXPERIMENTS["ablations"].findings(read_ablations(path))
+    # The variances of the four designs' seeds are 2e-4, 0, 2e-4 and 2e-4; all pairs lose the same.
     assert "80.0% and 82.0%" in seeds
-    assert prior.endswith("no difference beyond that of two seeds.")
-    assert coding.endswith("the claim held.")
+    assert "differ by 1.2 points (one sigma, 4 degrees of freedom)" in seeds
+    margin = 100 * 2.776 * math.sqrt(1.5e-4)
+    assert f"2.0 ± {margin:.1f} points fewer (95% certain); not decided." in prior
+    assert f"21.0 ± {margin:.1f} points fewer (95% certain); the claim held." in coding
     assert norm.endswith("the contrary was seen.")
     assert cross.endswith("was not trained.")
-    path.write_text(json.dumps(ablations({"as published": 0.8})))
-    with pytest.raises(FormatError, match="seed 1"):
+
+
+def test_pairs_that_disagree_make_ablations_uncertain(tmp_path):
+    document = ablations(RECALLS)
+    for row in document["designs"]:
+        if row["design"] == "no subspace coding":
+            for result in row["result"].values():
+                result["recalls"] = [0.2, 1.0]  # on average as before
+    path = tmp_path / "ablations.json"
+    path.write_text(json.dumps(document))
+    assert EXPERIMENTS["ablations"].findings(read_ablations(path))[2].endswith("not decided.")
+
+
+def test_ablations_need_two_seeds_to_compare_with(tmp_path):
+    path = tmp_path / "ablations.json"
+    path.write_text(json.dumps(ablations({"as published": (0.8,)})))
+    with pytest.raises(FormatError, match="two trainings"):
         read_ablations(path)
 
 
@@ -178,12 +200,32 @@ def test_the_committed_page_is_made_from_the_committed_numbers():
 
 
 def test_the_page_counts_what_is_below_the_published(reproduced):
-    documents = {"table1": read_document(EXPERIMENTS["table1"], reproduced)}
-    for name, cells in documents["table1"]["cells"].items():
+    document = read_document(EXPERIMENTS["table1"], reproduced)
+    for name, cells in document["cells"].items():
         better = 0.9 if name == "indoor" else 1.1
         for quantity, quartiles in TABLE_1[name]["PlückerNet"].items():
             cells["ours"][quantity] = [better * value for value in quartiles]
             cells["pluecker"][quantity] = [None] * 3
-    text = verdict(documents)
+    text = verdict(document)
     assert "our default is below 6 of the 12; PlückerNet trained here is below 0 of the 12" in text
     assert "| 0.468° | **0.421°** | no pose |" in text
+
+
+def test_the_page_says_where_we_are_better_and_where_not(reproduced):
+    document = read_document(EXPERIMENTS["noise"], reproduced)
+    document["pairs"] = {"indoor": 100, "outdoor": 100}
+    for methods in document["cells"].values():
+        for role, rates in (("icl", (0.0, 0.9)), ("pluecker", (0.5, 0.2)), ("ours", (0.9, 0.2))):
+            for i, cell in enumerate(methods[role]):
+                cell["success"] = rates[0] if i < 5 else rates[1] if i == 6 else 0.93
+    row = next(line for line in same_pairs({"noise": document}).splitlines() if line.startswith("| noise, outdoor"))
+    better, level, worse = row.strip("| ").split(" | ")[1:]
+    assert better.split("; ") == document["names"][:5]
+    assert level == document["names"][5]
+    assert worse == document["names"][6]
+
+
+def test_every_committed_figure_is_shown_and_every_shown_one_committed():
+    shown = re.findall(r"\(images/results/([\w-]+)\.png\)", (DOCS / "results.md").read_text(encoding="utf-8"))
+    assert sorted(shown) == sorted(path.stem for path in (DOCS / IMAGES).glob("*.png"))
+    assert shown or not list(FOLDER.glob("*.json"))

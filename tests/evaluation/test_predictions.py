@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -87,10 +89,11 @@ def test_matches_and_matchabilities_are_counted():
         likely = [torch.full((len(side),), 0.1) for side in (pair.source, pair.target)]
         for side, values in enumerate(likely):
             values[pair.matches[:, side]] = 0.3
-        return Estimate(pair.target_T_source, {"pose": 1.0}, rows, (likely[0], likely[1]))
+        return Estimate(pair.target_T_source, {"pose": 1.0}, rows, rows[2:], (likely[0], likely[1]))
 
     one = predict(CELL, estimate, 0)
     assert (one.matches, one.right) == (6, 4)
+    assert (one.putative, one.putative_right) == (4, 2)
     assert one.matchable == pytest.approx(3 * one.unmatchable)
 
 
@@ -115,6 +118,62 @@ def test_processes_give_the_same(tmp_path):
     with Runner(RunSettings(tmp_path / "shared", workers=2)) as runner:
         shared = runner.run(cells, 5)
     assert [[one.pose for one in cell] for cell in alone] == [[one.pose for one in cell] for cell in shared]
+
+
+def test_what_several_ask_for_is_computed_once(tmp_path, monkeypatch):
+    asked = []
+
+    def build(_method, _device):
+        return lambda pair: asked.append(pair) or Estimate(pair.target_T_source, {})
+
+    monkeypatch.setattr(
+        "plueckernet.evaluation.runner.all_methods", lambda _weights: {"counting": Method("counting", build)}
+    )
+    runner = Runner(RunSettings(tmp_path))
+    cells = [runner.cell("outdoor", PaperProtocol(keep=keep), "counting") for keep in (0.5, 0.5, 1.0)]
+    runner.compute([(cells[0], 2), (cells[1], 3), (cells[2], 1)])
+    assert len(asked) == 4
+    assert [len(one) for one in runner.run(cells[::2], 1)] == [1, 1]
+    assert len(asked) == 4
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked for in /proc")
+def test_a_killed_run_leaves_no_process_and_goes_on(tmp_path):
+    """SIGKILL gives nobody the time to say goodbye."""
+    command = [sys.executable, "-m", "plueckernet.cli", "evaluate", "icl", "--pairs=3000", "--workers=2"]
+    run = subprocess.Popen([*command, f"--out={tmp_path}"], start_new_session=True)
+    path = tmp_path / "indoor" / "paper" / "icl" / "predictions.jsonl"
+    wait_until(lambda: path.exists() and path.read_text().count("\n") >= 5)
+    run.kill()
+    run.wait()
+    wait_until(lambda: not alive(run.pid))
+    cell = Runner(RunSettings(tmp_path)).cell("indoor", PaperProtocol(), "icl")
+    kept = Store(tmp_path).read(cell)
+    assert len(kept) >= 5
+    count = max(kept) + 2
+    found = Runner(RunSettings(tmp_path)).run([cell], count)[0]
+    assert [one.pair for one in found] == list(range(count))
+    assert all(found[pair] == one for pair, one in kept.items())
+
+
+def wait_until(condition, seconds=60.0):
+    """Until it holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def alive(session: int) -> bool:
+    """Whether any process of a session is left."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, its = path.read_text().rpartition(")")[2].split()[:4]
+        except (OSError, ValueError):
+            continue
+        if int(its) == session and state != "Z":
+            return True
+    return False
 
 
 # Datasets and weights

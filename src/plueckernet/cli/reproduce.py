@@ -42,6 +42,8 @@ def reproduce(
     torch.set_num_threads(1)  # as the processes do: timings compare
     settings = RunSettings(out / "predictions", limit, device, workers, weights, files)
     with pair_bar("pairs") as progress, Runner(settings, progress) as runner:
+        plans = [plan for plan in (EXPERIMENTS[name].plan for name in names) if plan is not None]
+        runner.compute([request for plan in plans for request in plan.requests(runner)])
         for name in names:
             document = run(EXPERIMENTS[name], runner, out)
             typer.echo(f"{EXPERIMENTS[name].title} -> {out / name}.*")

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from plueckernet.data.protocols import LinePair
-from plueckernet.errors import InputError
+from plueckernet.errors import DegenerateError, InputError
 from plueckernet.estimation.icl import IclSettings, icl
 from plueckernet.estimation.matching import top_matches
 from plueckernet.estimation.published import PublishedSettings, published_pose
@@ -46,6 +46,7 @@ class Estimate:
     target_T_source: Pose | None
     seconds: Mapping[str, float]  # of features, matching and pose, as far as the method has them
     matches: Int[Tensor, "k 2"] | None = None  # lines that it takes for one
+    putative: Int[Tensor, "p 2"] | None = None  # lines that it took into account as such, before it had a pose
     matchability: Matchability | None = None  # of source and target lines
     reason: str = ""  # why there is no pose
 
@@ -81,24 +82,29 @@ def all_methods(weights: Path | None = None) -> dict[str, Method]:
     def file(name: str) -> Path:
         return Path(name) if weights is None else weights / f"{name}.safetensors"
 
-    published, directed = PublishedSettings(), RegistrationSettings(directed=True)
+    directed = RegistrationSettings(directed=True)
     found = [
         Method("icl", _icl, IclSettings()),
         Method("icl-undirected", _icl, IclSettings(sign_aware=True)),
         Method("ours", _learned, RegistrationSettings(), file("invariant")),
-        Method("ours-without-weights", _descriptors, RegistrationSettings()),
+        Method("ours-without-weights", _registered, RegistrationSettings()),
         Method("bound", _bound, NoiseModel()),
-        Method("ransac-published", _published_ransac, published),
+        Method("ransac-published", _published_ransac, PublishedSettings()),
         Method("ransac-ours", _our_ransac, RansacSettings()),
     ]
     for domain in ("indoor", "outdoor"):
         net, regressor = file(f"pluecker-{domain}"), file(f"regression-{domain}")
         found += [
             Method(f"regression-{domain}", _regression, None, regressor),
-            Method(f"pluecker-{domain}", _published, published, net),
-            Method(f"pluecker-{domain}-refined", _network_and_ours, directed, net),
+            published_method(f"pluecker-{domain}", net),
+            Method(f"pluecker-{domain}-refined", _registered, directed, net),
         ]
     return {method.name: method for method in found}
+
+
+def published_method(name: str, weights: Path) -> Method:
+    """The paper's method with some weights of its network."""
+    return Method(name, _published, PublishedSettings(), weights)
 
 
 # Without networks
@@ -115,12 +121,13 @@ def _icl(method: Method, _device: str) -> Estimator:
     return estimate
 
 
-def _descriptors(method: Method, device: str) -> Estimator:
+def _registered(method: Method, device: str) -> Estimator:
+    """Our pipeline with other matches than the default's: of descriptors or, with weights, of the paper's network."""
     settings = _settings(method, RegistrationSettings)
+    matcher = "descriptors" if method.weights is None else str(pretrained_path(method.weights))
 
     def estimate(pair: LinePair) -> Estimate:
-        result = register(pair.source, pair.target, matcher="descriptors", settings=settings, device=device)
-        return _of_result(result, None)
+        return _of_result(register(pair.source, pair.target, matcher=matcher, settings=settings, device=device), None)
 
     return estimate
 
@@ -230,33 +237,18 @@ def _published(method: Method, device: str) -> Estimator:
         start = time.perf_counter()
         best = top_matches(matcher(pair.source, pair.target), settings.matches)
         matched = time.perf_counter()
-        result = published_pose(pair.source[best.source], pair.target[best.target], settings)
+        rows, inliers, pose, reason = torch.stack([best.source, best.target], -1), None, None, ""
+        try:
+            result = published_pose(pair.source[best.source], pair.target[best.target], settings)
+            pose, inliers = result.target_T_source, rows[result.inliers]
+        except DegenerateError as error:
+            reason = str(error)
         seconds = {
             "features": matcher.features,
             "matching": matched - start - matcher.features,
             "pose": time.perf_counter() - matched,
         }
-        rows = torch.stack([best.source, best.target], -1)[result.inliers]
-        return Estimate(result.target_T_source, seconds, rows, matcher.matchability)
-
-    return estimate
-
-
-def _network_and_ours(method: Method, device: str) -> Estimator:
-    """PlückerNet's matches, which depend on the frame, through our estimation, which moves both maps first."""
-    matcher = TimedMatcher(_matcher(method, device), device)
-    settings = _settings(method, RegistrationSettings)
-
-    def estimate(pair: LinePair) -> Estimate:
-        start = time.perf_counter()
-        log_probability = matcher(pair.source, pair.target)
-        matching = time.perf_counter() - start - matcher.features
-        most = max(len(pair.source), len(pair.target), settings.max_lines)  # all lines, in their order
-        every = RegistrationSettings(directed=settings.directed, max_lines=most)
-        result = register(pair.source, pair.target, matcher=lambda _source, _target: log_probability, settings=every)
-        seconds = {"features": matcher.features, "matching": matching, "pose": sum(result.timings.values())}
-        found = result.target_T_source
-        return Estimate(found, seconds, result.inliers if found else None, matcher.matchability, result.reason)
+        return Estimate(pose, seconds, inliers, rows, matcher.matchability, reason)
 
     return estimate
 
@@ -281,7 +273,8 @@ def _of_result(result: RegistrationResult, matcher: TimedMatcher | None) -> Esti
     seconds = {"features": features, "matching": match - features, "pose": pose}
     found = None if result.target_T_source is None else result.target_T_source.to("cpu")
     rows = None if found is None else result.inliers.cpu()
-    return Estimate(found, seconds, rows, None if matcher is None else matcher.matchability, result.reason)
+    known = None if matcher is None else matcher.matchability
+    return Estimate(found, seconds, rows, result.matches.cpu(), known, result.reason)
 
 
 def _matcher(method: Method, device: str) -> Matcher:

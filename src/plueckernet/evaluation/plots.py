@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from plueckernet.errors import MissingDependencyError
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure as Figure
 else:  # matplotlib is an extra
-    Axes = Figure = Any
+    Axes = Axis = Figure = Any
 
 _STYLE: Any = {
     "font.size": 9,
@@ -131,6 +132,17 @@ def draw_bars(
                  hatch="//" if look(method).dash == "--" else "", edgecolor="white", linewidth=0)  # fmt: skip
     axes.set_xticks(range(len(groups)), groups)
     axes.grid(visible=False, axis="x")
+
+
+def plain_logarithm(axis: Axis) -> None:
+    """A logarithmic axis with numbers as people write them, as many as there is room for."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    wide = high > 200 * low
+    axis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def finish(figure: Figure, axes: Sequence[Sequence[Axes]], *, legend: bool = True) -> Figure:

@@ -68,6 +68,8 @@ class Prediction:
     common: int  # true matches
     matches: int  # claimed
     right: int  # of which true
+    putative: int  # that a pose was looked for among
+    putative_right: int  # of which true
     seconds: Mapping[str, float]
     matchable: float | None  # mean matchability of lines that have a match, times the number of lines
     unmatchable: float | None  # of those that have none
@@ -96,6 +98,7 @@ def predict(cell: Cell, estimator: Estimator, index: int, device: str = "cpu") -
     spent = time.process_time() - start if device == "cpu" else sum(estimate.seconds.values())
     found = estimate.target_T_source
     claimed = estimate.matches if found is not None and estimate.matches is not None else pair.matches[:0]
+    putative = pair.matches[:0] if estimate.putative is None else estimate.putative
     matchable, unmatchable = _matchabilities(pair, estimate.matchability)
     return Prediction(
         pair=index,
@@ -107,6 +110,8 @@ def predict(cell: Cell, estimator: Estimator, index: int, device: str = "cpu") -
         common=len(pair.matches),
         matches=len(claimed),
         right=_right(claimed, pair),
+        putative=len(putative),
+        putative_right=_right(putative, pair),
         seconds=_scaled(estimate.seconds, spent),
         matchable=matchable,
         unmatchable=unmatchable,

@@ -51,10 +51,10 @@ class Putative:
 class Driving:
     """Two views from a vehicle that moves on a little: lines near it, in its own frame; directions carried over."""
 
-    step: float = 1.0  # m it moves at most
-    turn: float = 3.0  # degrees it turns at most about the vertical; a third of that about the other axes
+    step: float = 6.0  # m it moves at most
+    turn: float = 12.0  # degrees it turns at most about the vertical; a third of that about the other axes
     radius: float = 10.0  # m within which lines are seen
-    seen: float = 0.8  # share of them that a view shows
+    seen: float = 0.25  # share of them that a view shows
     noise: Noise = _VEHICLE
 
 

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 from pathlib import Path
-from typing import Any
-
-import numpy
-import torch
 
 from plueckernet.errors import FormatError
 from plueckernet.evaluation.experiments import Document, Experiment
+from plueckernet.evaluation.metadata import metadata
 from plueckernet.evaluation.plots import save_figure, style
 from plueckernet.evaluation.runner import Runner
 from plueckernet.io.atomic import atomic_write
-from plueckernet.version import __version__
 
 
 def reproduce(experiment: Experiment, runner: Runner, out: Path) -> Document:
@@ -51,15 +45,3 @@ def read_document(experiment: Experiment, folder: Path) -> Document:
     if document.get("experiment") != experiment.name:
         raise FormatError(path, f"expected the experiment {experiment.name!r}, found {document.get('experiment')!r}")
     return document
-
-
-def metadata() -> dict[str, Any]:
-    """What a number depends on besides the code."""
-    return {
-        "plueckernet": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": numpy.__version__,
-        "cores": os.cpu_count(),
-        "machine": platform.machine(),
-    }

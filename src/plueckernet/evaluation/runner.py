@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import cache
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +21,9 @@ from plueckernet.evaluation.methods import Estimator, Method, all_methods
 from plueckernet.evaluation.predictions import Cell, Prediction, Store, predict
 from plueckernet.evaluation.protocols import Protocol
 
-_CHUNK = 4  # pairs a process is given at once
 Progress = Callable[[int, int], None]  # pairs done and to do
-Job = tuple[Cell, tuple[int, ...], str]
+Requests = Sequence[tuple[Cell, int]]  # cells, and how many pairs of each
+Job = tuple[Cell, int, str]  # a cell, one of its pairs, the device
 
 
 @dataclass(frozen=True)
@@ -73,53 +76,64 @@ class Runner:
 
     def run(self, cells: Sequence[Cell], pairs: int) -> list[list[Prediction]]:
         """The first pairs of each cell, as many as asked for, allowed and there."""
-        for cell in cells:
-            cell.config()  # missing weights are noticed before anything is computed
-        counts = [self._count(cell, pairs) for cell in cells]
+        self.compute([(cell, pairs) for cell in cells])
         kept = [self._store.read(cell) for cell in cells]
-        missing = [
-            (cell, tuple(index for index in range(count) if index not in known))
-            for cell, count, known in zip(cells, counts, kept, strict=True)
-        ]
-        self._compute(missing)
         return [
-            [known[index] for index in range(count)]
-            for count, known in ((count, self._store.read(cell)) for cell, count in zip(cells, counts, strict=True))
+            [known[index] for index in range(self.count(cell, pairs))] for cell, known in zip(cells, kept, strict=True)
         ]
 
-    def _count(self, cell: Cell, pairs: int) -> int:
+    def compute(self, requests: Requests) -> None:
+        """See that all of these are kept: what is missing in any of them is spread over the processes."""
+        counts: dict[Cell, int] = {}
+        for cell, pairs in requests:
+            counts[cell] = max(self.count(cell, pairs), counts.get(cell, 0))
+        for cell in counts:
+            cell.config()  # missing weights are noticed before anything is computed
+        jobs = []
+        for cell, count in counts.items():
+            known = self._store.read(cell)
+            jobs += [(cell, index, self.settings.device) for index in range(count) if index not in known]
+        for done, (cell, found) in enumerate(self._results(jobs), 1):
+            self._store.append(cell, [found])
+            self._on_progress(done, len(jobs))
+
+    def count(self, cell: Cell, pairs: int) -> int:
+        """How many of so many pairs there are and may be used."""
         size = cell.dataset.size(cell.protocol)
         return min(one for one in (pairs, self.settings.limit, size) if one is not None)
 
-    def _compute(self, missing: Sequence[tuple[Cell, tuple[int, ...]]]) -> None:
-        total, done = sum(len(indices) for _, indices in missing), 0
-        jobs = [
-            (cell, indices[i : i + _CHUNK], self.settings.device)
-            for cell, indices in missing
-            for i in range(0, len(indices), _CHUNK)
-        ]
-        for (cell, _, _), found in zip(jobs, self._results(jobs), strict=True):
-            self._store.append(cell, found)
-            done += len(found)
-            self._on_progress(done, total)
-
-    def _results(self, jobs: Sequence[Job]) -> Iterator[list[Prediction]]:
+    def _results(self, jobs: Sequence[Job]) -> Iterator[tuple[Cell, Prediction]]:
+        """As they come, so that an interrupted run has lost no more than what was under way."""
         if self.settings.workers <= 1 or len(jobs) <= 1:
-            yield from map(_work, jobs)
+            yield from ((job[0], _work(job)) for job in jobs)
             return
         if self._pool is None:
             spawn: Any = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.settings.workers, spawn, torch.set_num_threads, (1,))
-        yield from self._pool.map(_work, jobs)
+            self._pool = ProcessPoolExecutor(self.settings.workers, spawn, _begin)
+        cells = {self._pool.submit(_work, job): job[0] for job in jobs}
+        for future in as_completed(cells):
+            yield cells[future], future.result()
 
 
 OTHER_DATA = ("ablations",)  # names of `RunSettings.data` that are no datasets of scenes
 
 
-def _work(job: Job) -> list[Prediction]:
-    cell, indices, device = job
-    estimator = _loaded(cell.method, device)
-    return [predict(cell, estimator, index, device) for index in indices]
+def _begin() -> None:
+    """Of a process: one thread, and no life without the one that started it."""
+    torch.set_num_threads(1)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
+
+
+def _work(job: Job) -> Prediction:
+    cell, index, device = job
+    return predict(cell, _loaded(cell.method, device), index, device)
 
 
 @cache

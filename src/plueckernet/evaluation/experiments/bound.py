@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from plueckernet.evaluation.experiments.base import ROLES, Document, Experiment
-from plueckernet.evaluation.experiments.main_cells import main_predictions
+from plueckernet.evaluation.experiments.base import ROLES, Document, Experiment, main_plan
 from plueckernet.evaluation.paper import TABLE_1
 from plueckernet.evaluation.plots import Figure, draw_bars, finish, panels
 from plueckernet.evaluation.runner import Runner
 from plueckernet.evaluation.summary import summarise
 from plueckernet.evaluation.tables import Table, number
 
-_ROLES = ("bound", "icl", "pluecker", "pluecker-refined", "ours-without-weights", "ours")
+_PLAN = main_plan("bound", "icl", "pluecker", "pluecker-refined", "ours-without-weights", "ours")
 _QUANTITIES = ("rotation", "translation")
 
 
 def run(runner: Runner) -> Document:
     """Medians, and each as a multiple of the bound's."""
-    document, found = main_predictions(runner, _ROLES)
     cells = {}
-    for name, methods in found.items():
+    for name, methods in _PLAN.only(runner).items():
         medians = {role: {q: summarise(one)[q][1] for q in _QUANTITIES} for role, one in methods.items()}
         cells[name] = {
             role: {q: {"median": median[q], "multiple": _ratio(median[q], medians["bound"][q])} for q in _QUANTITIES}
             for role, median in medians.items()
         }
-    return {**document, "cells": cells}
+    return {**_PLAN.frame(runner), "cells": cells}
 
 
 def tables(document: Document) -> list[Table]:
@@ -48,7 +46,7 @@ def tables(document: Document) -> list[Table]:
             text for value, times in zip(published, multiples, strict=True) for text in (number(value), _times(times))
         ]
         rows.append(["PlückerNet, in the paper", *texts])
-        found.append(Table(f"{label}: {document['pairs']} pairs", heads, rows))
+        found.append(Table(f"{label}: {document['pairs'][name]} pairs", heads, rows))
     return found
 
 
@@ -91,6 +89,7 @@ BOUND = Experiment(
     title="Error over the maximum-likelihood bound",
     about="The bound knows the right matches and the noise. The paper's medians are divided by the bound of our data, "
     "which is not that of its own.",
+    plan=_PLAN,
     run=run,
     tables=tables,
     figures=figures,

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from plueckernet.evaluation.experiments import recall
-from plueckernet.evaluation.experiments.base import Document, Experiment
-from plueckernet.evaluation.experiments.main_cells import main_predictions
+from plueckernet.evaluation.experiments.base import Document, Experiment, main_plan
 from plueckernet.evaluation.runner import Runner
 
-_ROLES = ("icl", "pluecker", "pluecker-cross", "ours")
+_PLAN = main_plan("icl", "pluecker", "pluecker-cross", "ours")
 
 
 def run(runner: Runner) -> Document:
     """Recall curves; ours is one network for both."""
-    document, found = main_predictions(runner, _ROLES)
-    return {**document, **recall.curves(found)}
+    return {**_PLAN.frame(runner), **recall.curves(_PLAN.only(runner))}
 
 
 def findings(document: Document) -> list[str]:
@@ -43,6 +41,7 @@ GENERALISATION = Experiment(
     name="generalisation",
     title="Cross-dataset generalisation",
     about="PlückerNet trained on the other dataset, as in the paper. Ours has one set of weights for everything.",
+    plan=_PLAN,
     run=run,
     tables=recall.tables,
     figures=recall.figures,

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from plueckernet.evaluation.experiments.base import ROLES, Document, Experiment
-from plueckernet.evaluation.experiments.main_cells import main_predictions
+from plueckernet.evaluation.experiments.base import ROLES, Document, Experiment, main_plan
 from plueckernet.evaluation.plots import Figure, finish, look, panels
 from plueckernet.evaluation.runner import Runner
 from plueckernet.evaluation.tables import Table, number, percent
 
-_SCENES = 100
-_ROLES = ("pluecker", "ours")
+_PLAN = main_plan("pluecker", "ours", pairs=100)
 
 
 def run(runner: Runner) -> Document:
     """Mean matchability of both sorts of lines, scene by scene, relative to the mean of all lines."""
-    document, found = main_predictions(runner, _ROLES, _SCENES)
+    found = _PLAN.only(runner)
     cells = {
         name: {
             role: [
@@ -28,7 +26,7 @@ def run(runner: Runner) -> Document:
         }
         for name, methods in found.items()
     }
-    return {**document, "cells": cells}
+    return {**_PLAN.frame(runner), "cells": cells}
 
 
 def tables(document: Document) -> list[Table]:
@@ -54,8 +52,8 @@ def tables(document: Document) -> list[Table]:
 
 def figures(document: Document) -> dict[str, Figure]:
     """Both sorts in every scene."""
-    figure, axes = panels(len(_ROLES), len(document["datasets"]), height=2.0)
-    for row, role in zip(axes, _ROLES, strict=True):
+    figure, axes = panels(len(_PLAN.roles), len(document["datasets"]), height=2.0)
+    for row, role in zip(axes, _PLAN.roles, strict=True):
         for one, (name, label) in zip(row, document["datasets"].items(), strict=True):
             scenes = document["cells"][name][role]
             x = range(1, len(scenes) + 1)
@@ -88,6 +86,7 @@ MATCHABILITY = Experiment(
     title="Matchability",
     about="The matchability that a network gives to lines that have a match on the other side and to those that have "
     "none, on the first 100 pairs of Table 1. Maps of which only a part was matched are left out.",
+    plan=_PLAN,
     run=run,
     tables=tables,
     figures=figures,

@@ -29,7 +29,8 @@ ROTATION = Experiment(
     name="rotation",
     title="Rotation from 0 to 180°",
     about="The paper's pairs without their motion, the target then turned about a random axis; directions are carried "
-    "over, which our method does not use.",
+    "over, which our method does not use. The paper turns by up to 45° about each axis.",
+    plan=_TURNED.plan,
     run=_TURNED.run,
     tables=_TURNED.tables,
     figures=_figures_of(_TURNED),
@@ -38,7 +39,8 @@ ROTATION = Experiment(
 TRANSLATION = Experiment(
     name="translation",
     title="Translation from 0 to 1 km",
-    about="The same, with the target carried away without a turn.",
+    about="The same, with the target carried away without a turn. The paper moves by up to 2 m along each axis.",
+    plan=_CARRIED.plan,
     run=_CARRIED.run,
     tables=_CARRIED.tables,
     figures=_figures_of(_CARRIED),

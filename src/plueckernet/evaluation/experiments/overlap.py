@@ -14,6 +14,7 @@ _SWEEP = Sweep(
     protocols=[PaperProtocol(keep=value) for value in _VALUES],
     roles=("icl", "pluecker", "ours"),
     published_at=PaperProtocol().keep,
+    published_to=0.2,
 )
 
 
@@ -44,6 +45,7 @@ OVERLAP = Experiment(
     title="Overlap",
     about="Lines kept on either side from all down to 5 %, the rest as in Table 1; a kept line then has its match on "
     "the other side with that probability. Below 0.1 many pairs have fewer lines in common than a pose needs.",
+    plan=_SWEEP.plan,
     run=_SWEEP.run,
     tables=_SWEEP.tables,
     figures=figures,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from plueckernet.evaluation.experiments.base import ROLES, Document, Experiment
-from plueckernet.evaluation.experiments.main_cells import main_predictions
+from plueckernet.evaluation.experiments.base import ROLES, Document, Experiment, main_plan
 from plueckernet.evaluation.paper import recall_points
 from plueckernet.evaluation.plots import Figure, draw, draw_paper, finish, panels
 from plueckernet.evaluation.predictions import Prediction
@@ -13,7 +12,7 @@ from plueckernet.evaluation.runner import Runner
 from plueckernet.evaluation.summary import recall_curves, summarise
 from plueckernet.evaluation.tables import Table, percent
 
-_ROLES = ("icl", "regression", "pluecker", "ours-without-weights", "ours")
+_PLAN = main_plan("icl", "regression", "pluecker", "ours-without-weights", "ours")
 _STEPS = 50
 _LARGEST = {"rotation": 5.0, "translation": 0.5}  # degrees, metres
 _UNITS = {"rotation": "rotation threshold (°)", "translation": "translation threshold (m)"}
@@ -22,8 +21,7 @@ _SHOWN = {"rotation": (0.5, 1.0, 2.0, 5.0), "translation": (0.05, 0.1, 0.2, 0.5)
 
 def run(runner: Runner) -> Document:
     """Curves by dataset and role."""
-    document, found = main_predictions(runner, _ROLES)
-    return {**document, **curves(found)}
+    return {**_PLAN.frame(runner), **curves(_PLAN.only(runner))}
 
 
 def curves(found: Mapping[str, Mapping[str, Sequence[Prediction]]]) -> Document:
@@ -51,7 +49,7 @@ def tables(document: Document) -> list[Table]:
                 row += [percent(cell["recall"][quantity][place]) for place in places]
                 row.append(percent(cell[f"{quantity}_auc"]))
             rows.append(row)
-        found.append(Table(f"Recall, {label}: {document['pairs']} pairs", heads, rows))
+        found.append(Table(f"Recall, {label}: {document['pairs'][name]} pairs", heads, rows))
     return found
 
 
@@ -85,6 +83,7 @@ RECALL = Experiment(
     title="Recall against the threshold",
     about="Share of pairs whose error is below a threshold, on the pairs of Table 1. The paper prints curves without "
     "numbers; the quartiles of its Table 1 are points of them.",
+    plan=_PLAN,
     run=run,
     tables=tables,
     figures=figures,

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from plueckernet.evaluation.experiments.base import DATASETS, ROLES, SWEPT, Document, frame, predictions_of
+from plueckernet.evaluation.experiments.base import DATASETS, ROLES, SWEPT, Document, Plan
 from plueckernet.evaluation.paper import TABLE_1
-from plueckernet.evaluation.plots import Figure, draw, draw_paper, finish, panels
+from plueckernet.evaluation.plots import Axes, Figure, draw, draw_paper, finish, panels, plain_logarithm
 from plueckernet.evaluation.protocols import Protocol
 from plueckernet.evaluation.runner import Runner
 from plueckernet.evaluation.summary import summarise
 from plueckernet.evaluation.tables import Table, number, percent
 
 _UNITS = {"rotation": "median rotation error (°)", "translation": "median translation error (m)"}
+_LOWEST = {"rotation": 0.01, "translation": 0.001}  # that figures show: less is rounding
 
 
 @dataclass(frozen=True)
@@ -25,19 +26,24 @@ class Sweep:
     protocols: Sequence[Protocol]
     roles: Sequence[str]
     published_at: float | None = None  # where the paper's Table 1 stands
+    published_to: float | None = None  # how far the paper goes
     names: Sequence[str] = ()  # of the values, where they are more than a number
     logarithmic: bool = False
     pairs: int = SWEPT
 
+    @property
+    def plan(self) -> Plan:
+        """The predictions that it needs."""
+        return Plan(self.roles, self.protocols, self.pairs)
+
     def run(self, runner: Runner) -> Document:
         """Summaries by dataset, role and value."""
-        found = predictions_of(runner, self.protocols, self.roles, self.pairs)
         cells = {
             name: {role: [summarise(one) for one in cells] for role, cells in methods.items()}
-            for name, methods in found.items()
+            for name, methods in self.plan.predictions(runner).items()
         }
-        document = frame(runner, self.protocols, self.pairs)
-        return {**document, "axis": self.axis, "values": list(self.values), "cells": cells}
+        shown = {"axis": self.axis, "values": list(self.values), "names": self._names()}
+        return {**self.plan.frame(runner), **shown, "cells": cells}
 
     def tables(self, document: Document) -> list[Table]:
         """Median errors and success of each role, one table a dataset."""
@@ -46,11 +52,11 @@ class Sweep:
             methods = document["cells"][name]
             heads = [self.axis, "lines in common", *(f"{ROLES[role]}: °, m, success" for role in methods)]
             rows = []
-            for i, value in enumerate(self._names(document)):
+            for i, value in enumerate(document["names"]):
                 common = next(iter(methods.values()))[i]["common_lines"]
                 cells = (methods[role][i] for role in methods)
                 rows.append([value, number(common, 0), *map(_in_one, cells)])
-            found.append(Table(f"{label}: {document['pairs']} pairs a row", heads, rows))
+            found.append(Table(f"{label}: {document['pairs'][name]} pairs a row", heads, rows))
         return found
 
     def error_figure(self, document: Document) -> Figure:
@@ -65,6 +71,9 @@ class Sweep:
                         y = published[quantity][1]
                         draw_paper(one, [self.published_at], [y], role, f"{ROLES[role]}, paper")
                 one.set(xlabel=self.axis, ylabel=unit, yscale="log", title=label)
+                one.set_ylim(bottom=max(_LOWEST[quantity], one.get_ylim()[0]))
+                plain_logarithm(one.yaxis)
+                self._draw_limit(one)
         return finish(figure, axes)
 
     def success_figure(self, document: Document) -> Figure:
@@ -74,10 +83,11 @@ class Sweep:
             for role, cells in document["cells"][name].items():
                 draw(one, document["values"], [100 * cell["success"] for cell in cells], role, ROLES[role])
             one.set(xlabel=self.axis, ylabel="success (%)", ylim=(-2, 103), title=label)
+            self._draw_limit(one)
             if self.logarithmic:
                 one.set_xscale("symlog", linthresh=min(value for value in document["values"] if value > 0))
                 one.set_xlim(0, 1.3 * max(document["values"]))
-                one.set_xticks(document["values"], self._names(document))
+                one.set_xticks(document["values"], document["names"])
                 one.minorticks_off()
         return finish(figure, axes)
 
@@ -98,8 +108,12 @@ class Sweep:
             found.append(f"{name}: success at {self.axis} {places}: {', '.join(words)}.")
         return found
 
-    def _names(self, document: Document) -> Sequence[str]:
-        return self.names or [f"{value:g}" for value in document["values"]]
+    def _draw_limit(self, axes: Axes) -> None:
+        if self.published_to is not None:
+            axes.axvline(self.published_to, color="black", linestyle=":", linewidth=1, label="as far as the paper goes")
+
+    def _names(self) -> list[str]:
+        return list(self.names) or [f"{value:g}" for value in self.values]
 
 
 def _in_one(cell: Document) -> str:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from plueckernet.evaluation.experiments.base import ROLES, Document, Experiment
-from plueckernet.evaluation.experiments.main_cells import main_predictions
+from plueckernet.evaluation.experiments.base import ROLES, Document, Experiment, main_plan
 from plueckernet.evaluation.paper import TABLE_1
-from plueckernet.evaluation.plots import Figure, draw_range, finish, panels
+from plueckernet.evaluation.plots import Figure, draw_range, finish, panels, plain_logarithm
 from plueckernet.evaluation.runner import Runner
 from plueckernet.evaluation.summary import summarise
 from plueckernet.evaluation.tables import Table, number, percent
 
-_ROLES = ("icl", "regression", "pluecker", "pluecker-refined", "ours-without-weights", "ours", "bound")
+_PLAN = main_plan("icl", "regression", "pluecker", "pluecker-refined", "ours-without-weights", "ours", "bound")
 _UNITS = {"rotation": "rotation error (°)", "translation": "translation error (m)"}
 
 
 def run(runner: Runner) -> Document:
     """Summaries by dataset and role."""
-    document, found = main_predictions(runner, _ROLES)
+    found = _PLAN.only(runner)
     cells = {name: {role: summarise(one) for role, one in methods.items()} for name, methods in found.items()}
-    return {**document, "cells": cells}
+    return {**_PLAN.frame(runner), "cells": cells}
 
 
 def tables(document: Document) -> list[Table]:
@@ -35,7 +34,7 @@ def tables(document: Document) -> list[Table]:
         for method, published in TABLE_1[name].items():
             errors = [number(value) for value in (*published["rotation"], *published["translation"])]
             rows.append([f"{method}, in the paper", *errors, *["–"] * len(more)])
-        found.append(Table(f"{label}: {document['pairs']} pairs", [*heads, *more], rows))
+        found.append(Table(f"{label}: {document['pairs'][name]} pairs", [*heads, *more], rows))
     return found
 
 
@@ -55,6 +54,7 @@ def figures(document: Document) -> dict[str, Figure]:
             one.set_yticks(range(len(names)), names)
             one.set_ylim(len(names) - 0.5, -0.5)
             one.set(xscale="log", xlabel=unit, title=label)
+            plain_logarithm(one.xaxis)
     return {"quartiles": finish(figure, axes, legend=False)}
 
 
@@ -96,6 +96,7 @@ TABLE1 = Experiment(
     title="Table 1: errors of all methods",
     about="The paper's protocol (Sec. 4.1): rotation up to 45° about each axis, ±2 m, 5 cm and 2° of noise, 70 % of "
     "the lines kept on either side, directions carried over from source to target.",
+    plan=_PLAN,
     run=run,
     tables=tables,
     figures=figures,

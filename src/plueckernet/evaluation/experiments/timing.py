@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from plueckernet.evaluation.experiments.base import ROLES, Document, Experiment
-from plueckernet.evaluation.experiments.main_cells import main_predictions
+from plueckernet.evaluation.experiments.base import ROLES, Document, Experiment, main_plan
 from plueckernet.evaluation.paper import SECONDS
 from plueckernet.evaluation.plots import Figure, finish, panels
 from plueckernet.evaluation.runner import Runner
 from plueckernet.evaluation.summary import STAGES, mean_seconds
 from plueckernet.evaluation.tables import Table, number
 
-_ROLES = ("icl", "pluecker", "ours-without-weights", "ours")
+_PLAN = main_plan("icl", "pluecker", "ours-without-weights", "ours")
 _COLOURS = {"features": "#56b4e9", "matching": "#e69f00", "pose": "#555555"}
 
 
 def run(runner: Runner) -> Document:
     """Mean seconds of each stage by dataset and role."""
-    document, found = main_predictions(runner, _ROLES)
+    found = _PLAN.only(runner)
     cells = {name: {role: mean_seconds(one) for role, one in methods.items()} for name, methods in found.items()}
-    return {**document, "device": runner.settings.device, "processes": runner.settings.workers, "cells": cells}
+    ran = {"device": runner.settings.device, "processes": runner.settings.workers}
+    return {**_PLAN.frame(runner), **ran, "cells": cells}
 
 
 def _all_rows(document: Document, name: str) -> dict[str, dict[str, float]]:
@@ -37,7 +37,7 @@ def tables(document: Document) -> list[Table]:
             stages = [number(cell.get(stage)) for stage in STAGES]
             ratio = _total(cell) / _total(base) if _total(base) else None
             rows.append([method, *stages, number(_total(cell)), number(ratio, 1)])
-        how = f"{document['pairs']} pairs, {document['device']}, {document['processes']} processes of one thread"
+        how = f"{document['pairs'][name]} pairs, {document['device']}, {document['processes']} processes of one thread"
         found.append(Table(f"{label}: mean of {how}", heads, rows))
     return found
 
@@ -82,6 +82,7 @@ TIMING = Experiment(
     title="Time",
     about="Mean time of a pair of Table 1 by stage, of one thread of the processor where the device is the CPU. The "
     "paper used a Titan XP and a RANSAC in Python.",
+    plan=_PLAN,
     run=run,
     tables=tables,
     figures=figures,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plueckernet.evaluation.experiments.base import Document, Experiment
+from plueckernet.evaluation.experiments.base import SWEPT, Document, Experiment
 from plueckernet.evaluation.experiments.sweep import Sweep
 from plueckernet.evaluation.plots import Figure
 from plueckernet.evaluation.protocols import Putative
@@ -13,7 +13,7 @@ _SWEEP = Sweep(
     values=_VALUES,
     protocols=[Putative(wrong=value) for value in _VALUES],
     roles=("ransac-published", "ransac-ours"),
-    pairs=100,
+    pairs=2 * SWEPT,
 )
 
 
@@ -27,6 +27,7 @@ WRONG_MATCHES = Experiment(
     title="Wrong matches",
     about="At most 200 putative matches under the paper's protocol with nothing dropped. RANSAC as published trusts "
     "directions and draws 1,000 pairs; ours does not know them.",
+    plan=_SWEEP.plan,
     run=_SWEEP.run,
     tables=_SWEEP.tables,
     figures=figures,
