@@ -163,5 +163,5 @@ def save_figure(figure: Figure, stem: Path) -> None:
     """Write STEM.png and STEM.svg, without a date in them."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(stem.with_suffix(".png"), dpi=_RESOLUTION, metadata={"Software": None})
-    figure.set_layout_engine("none")  # it has been laid out
+    figure.set_layout_engine(None)  # it has been laid out
     figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
