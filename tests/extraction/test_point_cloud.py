@@ -103,6 +103,27 @@ def test_rings_of_a_lidar_are_no_lines() -> None:
     assert lines.lines.lengths().sum() < 0.05 * 2 * np.pi * 20
 
 
+def thinned_walls(height: float) -> np.ndarray:
+    """Two walls that meet on a ground that goes on behind them, as in a scan of a street thinned to 45 cm."""
+    ground = Patch(np.array([-6.0, -6.0, 0.0]), np.array([22.0, 0, 0]), np.array([0, 22.0, 0]))
+    walls = [Patch(np.zeros(3), 16 * axis, np.array([0, 0, height])) for axis in np.eye(3)[:2]]
+    cloud = dense(Scene([ground, *walls], np.empty((0, 2, 3))), 0.1, 0.03, np.random.default_rng(5))
+    return thin(cloud, np.ones(len(cloud), np.int64), 0.45)[0]
+
+
+def test_walls_two_points_high_stand_on_the_ground() -> None:
+    """All nodes of such walls have the ground beside them."""
+    lines = extract_lines(thinned_walls(1.0), ONE_THREAD).endpoints
+    for foot in (np.array([np.zeros(3), 16 * axis]) for axis in np.eye(3)[:2]):
+        assert on(foot, lines, 0.1, 2.0, 0.01) > 0.9
+
+
+def test_walls_meet_in_an_edge_shorter_than_other_lines() -> None:
+    lines = extract_lines(thinned_walls(3.0), ONE_THREAD).endpoints
+    assert on(np.array([[0, 0, 0], [0, 0, 3.0]]), lines, 0.1, 2.0, 0.01) > 0.8
+    assert len(extract_lines(thinned_walls(3.0), PointCloudSettings(workers=1, min_length=3.5))) < len(lines)
+
+
 def test_a_viewpoint_tells_shadows_from_edges() -> None:
     """A screen before a wall: with the viewpoint its shadow on the wall is no line any more, its edges still are."""
     wall = Patch(np.array([-5.0, 6, 0]), np.array([10.0, 0, 0]), np.array([0, 0, 4.0]))

@@ -2,15 +2,15 @@
 
 Points are thinned to the centroids of cells (nodes). A node's normal comes from its nearest nodes. Where these lie on
 one line, as on the rings of a spinning LiDAR, cells are doubled until the neighbourhood spreads in two directions;
-nodes of different sizes then live side by side.
+nodes of different sizes then live side by side. Where they lie on several surfaces, the normal is that of one of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int32, Int64, Shaped
+from jaxtyping import Bool, Float32, Float64, Int32, Int64, Shaped
 from scipy.spatial import cKDTree
 
 FEW_NEIGHBOURS, MANY_NEIGHBOURS = 16, 30  # discs of two and of three spacings
@@ -18,7 +18,11 @@ _NOISY = 0.1  # noise over cell from which normals need many neighbours
 _SHEET = 80  # cells that make a plane through scattered points
 _CLOSE = 10  # neighbours that have to spread in two directions
 LINKS = 12  # neighbours over which planes grow
+ROUGHEST = 0.12  # smallest over second eigenvalue of a neighbourhood from which a plane may grow
+_SURFACE = (30, 9, 10)  # neighbours among which a surface through a node is sought, that span it, that have to be on it
 _CHUNK = 100_000  # nodes whose neighbourhoods are held at a time
+_SURFACES_CHUNK = 5_000  # nodes whose possible surfaces are
+_BLUNTEST = 0.25  # sine between two neighbours that span a surface
 _LEVELS = 6  # cells grow to 32 times the finest
 _LEAST_SPREAD = 0.1  # second over first eigenvalue below which a neighbourhood is a line
 _SAMPLE = 1000  # points at which spacing and noise are measured
@@ -136,7 +140,7 @@ def make_nodes(
     left = len(open_position)  # thin things, seen as lines at every size: they belong to no plane
     rough = (np.zeros((left, 3), np.float32), np.ones(left, np.float32), np.full(left, cell))
     parts.append((open_position, open_count, *rough))
-    return _joined(parts, workers)
+    return _sharpened(_joined(parts, workers), max(noise, 0.1 * cell), workers)
 
 
 def _joined(parts: list[tuple[Shaped[np.ndarray, "..."], ...]], workers: int) -> Nodes:
@@ -150,6 +154,38 @@ def _joined(parts: list[tuple[Shaped[np.ndarray, "..."], ...]], workers: int) ->
         distance, index[part] = _nearest(tree, position[part], amount, workers)
         near[part] = distance[:, 1:7].mean(axis=1) if amount > 1 else 0.0
     return Nodes(position, count, normal, roughness, np.maximum(near, size), index)
+
+
+def _sharpened(nodes: Nodes, tolerance: float, workers: int) -> Nodes:
+    """Give nodes whose neighbours lie on several surfaces the normal of the largest one through them.
+
+    Beside an edge a neighbourhood has no normal. Where points are sparse much of a wall is beside an edge, and whole
+    walls would be lost. Of the planes through a node and two of its closest neighbours, the one is taken that most of
+    the neighbourhood lies on, and fitted to these.
+    """
+    most, close, least = _SURFACE
+    rough = np.flatnonzero(nodes.roughness >= ROUGHEST)
+    if len(nodes) < most:
+        return nodes
+    normal, roughness, tree = nodes.normal.copy(), nodes.roughness.copy(), cKDTree(nodes.position)
+    first, second = np.triu_indices(close, 1)
+    for start in range(0, len(rough), _SURFACES_CHUNK):
+        mine = rough[start : start + _SURFACES_CHUNK]
+        _, index = _nearest(tree, nodes.position[mine], most, workers)
+        step = nodes.position[index] - nodes.position[mine, None]
+        length = np.linalg.norm(step[:, 1 : close + 1], axis=-1)
+        across = np.cross(step[:, 1 + first], step[:, 1 + second])
+        area = np.linalg.norm(across, axis=-1)
+        spanned = area > _BLUNTEST * length[:, first] * length[:, second]
+        across /= np.maximum(area, 1e-30)[..., None]
+        on = (np.abs(across @ step.transpose(0, 2, 1)) < tolerance) & spanned[..., None]
+        largest = on.sum(axis=2).argmax(axis=1)
+        members = on[np.arange(len(mine)), largest]
+        values, vectors = _principal(step, members)
+        flat = (members.sum(axis=1) >= least) & (values[:, 1] > _LEAST_SPREAD * values[:, 2])
+        normal[mine[flat]] = vectors[flat, :, 0]
+        roughness[mine[flat]] = np.maximum(values[flat, 0], 0) / np.maximum(values[flat, 1], 1e-30)
+    return replace(nodes, normal=normal, roughness=roughness)
 
 
 def _normals(
@@ -181,8 +217,13 @@ def _nearest(
     return np.asarray(distance).reshape(-1, amount), np.asarray(index, np.int64).reshape(-1, amount)
 
 
-def _principal(sets: Float64[np.ndarray, "q k 3"]) -> tuple[Float64[np.ndarray, "q 3"], Float64[np.ndarray, "q 3 3"]]:
-    """Eigenvalues, smallest first, and eigenvectors of the covariance of each set of points."""
-    centred = sets - sets.mean(axis=1, keepdims=True)
-    covariance = centred.transpose(0, 2, 1) @ centred / sets.shape[1]
-    return np.linalg.eigh(covariance)
+def _principal(
+    sets: Float64[np.ndarray, "q k 3"], members: Bool[np.ndarray, "q k"] | None = None
+) -> tuple[Float64[np.ndarray, "q 3"], Float64[np.ndarray, "q 3 3"]]:
+    """Eigenvalues, smallest first, and eigenvectors of the covariance of each set of points, or of its members."""
+    if members is None:
+        centred = sets - sets.mean(axis=1, keepdims=True)
+        return np.linalg.eigh(centred.transpose(0, 2, 1) @ centred / sets.shape[1])
+    share = members / np.maximum(members.sum(axis=1, keepdims=True), 1)
+    centred = sets - np.einsum("qk,qkc->qc", share, sets)[:, None]
+    return np.linalg.eigh(np.einsum("qk,qki,qkj->qij", share, centred, centred))

@@ -14,11 +14,10 @@ from jaxtyping import Bool, Float64, Int64
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from plueckernet.extraction.neighbourhoods import Nodes
+from plueckernet.extraction.neighbourhoods import ROUGHEST, Nodes
 
 _LIKE = np.cos(np.radians(15.0))  # normals of linked neighbours
 _ALIGNED = np.cos(np.radians(25.0))  # normals of nodes of a plane against the plane's
-_ROUGHEST = 0.12  # smallest over second eigenvalue of a neighbourhood from which a plane may grow
 _ROUNDS = 6  # of splitting
 _PLANES_A_ROUND = 12  # taken from one part in a round
 _HYPOTHESES = 48
@@ -49,7 +48,7 @@ def grow_planes(nodes: Nodes, flatness: float, least: int, rng: np.random.Genera
     tolerance = np.maximum(flatness, 0.25 * nodes.spacing)
     links = _links(nodes, tolerance)
     label = np.full(len(nodes), -1, np.int64)
-    part = _parts(links, np.zeros(len(nodes), np.int64), nodes.roughness < _ROUGHEST, least)
+    part = _parts(links, np.zeros(len(nodes), np.int64), nodes.roughness < ROUGHEST, least)
     found = 0
     for _ in range(_ROUNDS):
         label, found, part = _split(nodes, part, label, found, tolerance, rng)
@@ -75,7 +74,7 @@ def fit_plane(
 
 def _links(nodes: Nodes, tolerance: Float64[np.ndarray, " m"]) -> Int64[np.ndarray, "2 e"]:
     """Pairs of neighbouring nodes with like normals, neither of them off the other's plane."""
-    flat = nodes.roughness < _ROUGHEST
+    flat = nodes.roughness < ROUGHEST
     kept = []
     start = np.flatnonzero(flat)
     for column in range(1, nodes.neighbours.shape[1]):

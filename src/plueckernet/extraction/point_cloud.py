@@ -36,6 +36,7 @@ _FLATTENED = 0.25  # noise that flattening leaves
 _SAME = 1.5  # cells between segments that are one
 _BRIDGED = 3.0  # cells between ends of segments that are one
 _LENGTH = 8.0  # shortest segment in spacings, by default
+_CREASE_LENGTH = 4.0  # the same of one where planes meet: both planes tell its direction
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class PointCloudSettings:
     Attributes:
         spacing: Points are thinned to this distance, in metres; by default by its own spacing and noise.
         flatness: Distance from a plane up to which a point belongs to it, in metres; by default three times the noise.
-        min_length: Shortest segment, in metres; by default 8 spacings.
+        min_length: Shortest segment, in metres; by default 8 spacings, or 4 where two planes meet.
         min_plane: Fewest nodes of a plane.
         viewpoint: Where a single scan was taken from, if known: ends of surfaces that are shadows of something nearer,
             or the rim of the field of view, are then left out.
@@ -66,11 +67,12 @@ class PointCloudSettings:
 
 @dataclass(frozen=True)
 class Scale:
-    """The lengths that rule an extraction, in metres: cells of thinning, flatness of planes, shortest segment."""
+    """The lengths that rule an extraction, in metres: cells of thinning, flatness of planes, shortest segments."""
 
     cell: float
     flatness: float
     least: float
+    least_crease: float  # where planes meet
     scattered: bool = False  # whether noise is so large that points have to be moved onto surfaces first
 
     @classmethod
@@ -80,7 +82,10 @@ class Scale:
         scattered = noise > _SCATTERED * spacing
         cell = settings.spacing or max(fine, (2.0 if scattered else _NOISE_CELLS) * noise)
         flatness = settings.flatness or max((1.0 if scattered else 3.0) * noise, 0.6 * min(cell, spacing))
-        return Scale(cell, flatness, settings.min_length or _LENGTH * max(cell, spacing), scattered)
+        least, least_crease = (
+            settings.min_length or length * max(cell, spacing) for length in (_LENGTH, _CREASE_LENGTH)
+        )
+        return Scale(cell, flatness, least, least_crease, scattered)
 
 
 def extract_lines(
@@ -115,7 +120,7 @@ def extract_lines(
     if len(scales) > 1:
         cell = float(np.median([scale.cell for scale in scales]))
         found = merged(found, _SAME * cell, _BRIDGED * cell)
-    return found.take(found.lengths() >= min(scale.least for scale in scales)).extracted()
+    return found.take(found.lengths() >= min(scale.least_crease for scale in scales)).extracted()
 
 
 def _array_chunks(points: Float[np.ndarray, "n 3"]) -> Iterator[Points]:
@@ -131,7 +136,7 @@ def cloud_segments(
 ) -> tuple[Scale, Segments]:
     """Segments of a cloud whose coordinates are relative to ``origin``, as are those of the segments."""
     if len(points) < settings.min_plane:
-        return Scale(0.0, 0.0, 0.0), Segments.empty()
+        return Scale(0.0, 0.0, 0.0, 0.0), Segments.empty()
     rng = np.random.default_rng(settings.seed)
     points_tree = cKDTree(points)
     spacing, scatter = spacing_and_noise(points, points_tree, rng)
@@ -150,11 +155,11 @@ def cloud_segments(
     members = by_plane(planes.label, len(planes))
     outlines = [outline(nodes, planes, plane, mine) for plane, mine in enumerate(members)]
     progress(0.85)
-    edges, claimed = creases(nodes, planes, members, outlines, scale.least)
+    met, claimed = creases(nodes, planes, members, outlines, scale.least_crease)
     progress(0.95)
     view = None if settings.viewpoint is None else View.of(nodes.position, np.array(settings.viewpoint) - origin)
     nodes_tree = cKDTree(nodes.position)
-    parts = [edges]
+    parts = []
     for plane, one in enumerate(outlines):
         free = ~claimed[one.node] & ~going_on(nodes, planes, one, nodes_tree, scale.flatness)
         if view is not None:
@@ -164,6 +169,7 @@ def cloud_segments(
         )
         parts.append(outline_segments(nodes, one, free, 0.5 * scale.least, surface))
     _log.debug("%s, %d points, %d nodes, %d planes", scale, len(points), len(nodes), len(planes))
-    found = merged(Segments.joined(parts), _SAME * scale.cell, _BRIDGED * scale.cell)
+    ended = merged(Segments.joined(parts), _SAME * scale.cell, _BRIDGED * scale.cell)
+    ended = ended.take(ended.lengths() >= scale.least)
     progress(1.0)
-    return scale, found.take(found.lengths() >= scale.least)
+    return scale, merged(Segments.joined([met, ended]), _SAME * scale.cell, _BRIDGED * scale.cell)
