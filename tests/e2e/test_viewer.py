@@ -6,16 +6,23 @@ import json
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tests.cli.helpers import FRIDAY, MONDAY
 from tests.e2e.browser import Watched, changed_share, chromium, drawn_share
 from tests.estimation.lines_for_tests import errors
 
+from plueckernet.data.protocols import ScanProtocol, unrelated_pair
+from plueckernet.data.scenes import make_scene
 from plueckernet.geometry import Pose
+from plueckernet.io import write_lines
+from plueckernet.report.frame import Motion
 from plueckernet.viewer import Viewer
 
-TRUTH = json.loads((MONDAY.parent / "truth.json").read_text())["target_T_source"]
+TRUTH = Pose.from_matrix(
+    torch.tensor(json.loads((MONDAY.parent / "truth.json").read_text())["target_T_source"], dtype=torch.float64)
+)
 
 
 @pytest.fixture
@@ -43,8 +50,14 @@ def until(watched: Watched, condition, what: str) -> None:
         watched.page.wait_for_timeout(100)
 
 
-def upload(watched: Watched, place: int, path: Path) -> None:
-    watched.page.locator("input[type=file]").nth(place).set_input_files(path)
+def drop(watched: Watched, *paths: Path, on: str = "canvas") -> None:
+    """Let files go over the middle of an element, as the file manager of a desktop does."""
+    box = watched.page.locator(on).first.bounding_box()
+    place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+    data = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}
+    hand = watched.context.new_cdp_session(watched.page)
+    for kind in ("dragEnter", "dragOver", "drop"):
+        hand.send("Input.dispatchDragEvent", {"type": kind, **place, "data": data})
 
 
 def exported(watched: Watched, label: str) -> bytes:
@@ -53,73 +66,176 @@ def exported(watched: Watched, label: str) -> bytes:
     return Path(download.value.path()).read_bytes()
 
 
-def test_two_files_are_registered_and_the_result_exported(viewer: Viewer, watched: Watched, tmp_path: Path) -> None:
+def keep(watched: Watched, name: str) -> None:
+    """A screenshot without the notifications of viser."""
+    for close in watched.page.locator(".mantine-Notification-closeButton").all():
+        close.click()
+    watched.keep(name)
+
+
+def inliers(watched: Watched) -> int:
+    return int(watched.page.get_by_text("pairs at most").inner_text().split()[1])
+
+
+def drag_threshold(watched: Watched, share: float) -> None:
+    """Take the slider by its thumb to a part of its way."""
+    mouse = watched.page.mouse
+    thumb = watched.page.get_by_role("slider").nth(1)
+    track = thumb.locator("xpath=..").bounding_box()
+    at = thumb.bounding_box()
+    height = at["y"] + at["height"] / 2
+    mouse.move(at["x"] + at["width"] / 2, height)
+    mouse.down()
+    mouse.move(track["x"] + share * track["width"], height, steps=4)
+    mouse.up()
+
+
+def drag_arrow(viewer: Viewer, watched: Watched, pixels: float) -> None:
+    """Pull the source by the upright arrow of its handles."""
+    gizmo = viewer._stage.gizmo
+    start = np.array(gizmo.position)
+    tip = start + 0.9 * gizmo.scale * Motion.from_quaternion(np.array(gizmo.wxyz), start).rotation[:, 2]
+    x, y = on_screen(viewer, tip)
+    away = np.array([x, y]) - on_screen(viewer, start)
+    mouse = watched.page.mouse
+    for move in (
+        lambda: mouse.move(x, y),
+        mouse.down,
+        lambda: mouse.move(*([x, y] + pixels * away / np.linalg.norm(away)), steps=5),
+        mouse.up,
+    ):
+        move()
+        frames(watched)
+
+
+def frames(watched: Watched) -> None:
+    """Let the page draw and notice where the mouse is, however slowly."""
+    watched.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def on_screen(viewer: Viewer, point: np.ndarray) -> np.ndarray:
+    """Where a point of the scene is seen, in pixels."""
+    (client,) = viewer.server.get_clients().values()
+    camera = client.camera
+    right, down, ahead = (point - camera.position) @ Motion.from_quaternion(camera.wxyz, camera.position).rotation
+    return np.array([640.0, 400.0]) + 400 / np.tan(camera.fov / 2) * np.array([right, down]) / ahead
+
+
+def test_two_dropped_files_are_registered_and_the_result_exported(viewer: Viewer, watched: Watched) -> None:
     page = watched.page
     assert page.get_by_role("button", name="Register").is_disabled()
-    bad = tmp_path / "<b>bad.txt"
-    bad.write_text("1 2 3 4 5 6\n1 2 three 4 5 6\n")
-    upload(watched, 0, bad)
-    page.get_by_text("<b>bad.txt:2: ").wait_for()
-
-    upload(watched, 0, MONDAY)
+    drop(watched, MONDAY, FRIDAY)
     page.get_by_text("house_monday.obj (obj): 509 segments").wait_for()
-    until(watched, lambda: page.get_by_text("bad.txt:2: ").count() == 0, "the complaint goes")
-    upload(watched, 1, FRIDAY)
     page.get_by_text("house_friday.txt (txt): 404 segments").wait_for()
+    until(watched, lambda: drawn_share(watched.seen()) > 0.01, "both maps are drawn")
     apart = watched.seen()
-    assert drawn_share(apart) > 0.01
 
     page.get_by_role("button", name="Register").click()
     page.get_by_text("Registered", exact=True).wait_for()
     until(watched, lambda: viewer._progress.value == 1.0, "the maps come together")
     assert changed_share(apart, watched.seen()) > 0.01
-    for close in page.locator(".mantine-Notification-closeButton").all():
-        close.click()
-    watched.keep("viewer.png")
-    page.get_by_text("pairs at most").wait_for()
+    keep(watched, "viewer.png")
+    assert inliers(watched) > 100
 
     page.get_by_text("Export").click()
-    result = json.loads(exported(watched, "Result (JSON)"))
-    turn, _ = errors(
-        *(Pose.from_matrix(torch.tensor(m, dtype=torch.float64)) for m in (result["target_T_source"], TRUTH))
-    )
+    found = json.loads(exported(watched, "Result (JSON)"))["target_T_source"]
+    turn, _ = errors(Pose.from_matrix(torch.tensor(found, dtype=torch.float64)), TRUTH)
     assert turn < 0.5
     assert b"<title>Registered: house_monday.obj" in exported(watched, "Report (HTML)")
     assert exported(watched, "Source in the target").count(b"\nl ") == 509
 
 
-def test_thresholds_toggles_poses_and_hands(viewer: Viewer, watched: Watched) -> None:
+def test_a_bad_file_is_a_message_and_what_was_there_stays(viewer: Viewer, watched: Watched, tmp_path: Path) -> None:
+    page = watched.page
+    bad = tmp_path / "<b>bad.txt"
+    bad.write_text("1 2 3 4 5 6\n1 2 three 4 5 6\n")
+    drop(watched, bad, FRIDAY)
+    page.get_by_text("<b>bad.txt:2: ").wait_for()
+    page.get_by_text("house_friday.txt (txt): 404 segments").wait_for()
+    assert page.get_by_text("<b>bad.txt:2: ").is_visible()  # the other file has not covered it up
+
+    drop(watched, MONDAY)  # goes where one is missing
+    page.get_by_text("source house_monday.obj").wait_for()
+    until(watched, lambda: page.get_by_text("bad.txt:2: ").count() == 0, "the complaint goes")
+    for paths, words in (
+        ([MONDAY], "drop the file on the one to be replaced"),
+        ([MONDAY, FRIDAY, MONDAY], "Two files at most"),
+        ([tmp_path], "A folder cannot be dropped"),
+    ):
+        drop(watched, *paths)
+        page.get_by_text(words).wait_for()
+    assert viewer.session.maps["target"].path.name == "house_friday.txt"
+
+    drop(watched, MONDAY, on="[data-map]:has-text('target')")
+    page.get_by_text("target house_monday.obj").wait_for()
+    # Both are one map now and lie on each other, unless the page has kept where the source was drawn before.
+    until(watched, lambda: drawn_lines(watched) > 0.01, "both maps are drawn")
+    both = drawn_lines(watched)
+    page.get_by_role("checkbox", name="Source", exact=True).click()
+    until(watched, lambda: not viewer._shown["source"].value, "the source goes")
+    assert drawn_lines(watched) > 0.8 * both
+
+
+def drawn_lines(watched: Watched) -> float:
+    """Share of bright pixels between the notifications and the controls."""
+    return float((watched.seen()[:, 320:870].max(-1) > 90).mean())
+
+
+def test_files_are_opened_by_the_buttons_too(watched: Watched) -> None:
+    for place, (side, path) in enumerate((("source", MONDAY), ("target", FRIDAY))):
+        with watched.page.expect_file_chooser() as chooser:
+            watched.page.get_by_role("button", name=f"Open the {side}").click()
+        chooser.value.set_files(path)
+        watched.page.get_by_text(f"{side} {path.name}").wait_for()
+        assert watched.page.locator("[data-map=missing]").count() == 1 - place
+
+
+def test_thresholds_toggles_and_a_pose_by_hand(viewer: Viewer, watched: Watched) -> None:
     page = watched.page
     viewer.load("source", MONDAY)
     viewer.load("target", FRIDAY)
     viewer.register()
     page.get_by_text("pairs at most").wait_for()
-    first = watched.seen()
+    first, count = watched.seen(), inliers(watched)
 
-    row = page.locator("input[inputmode=decimal]").nth(1)
-    count = int(page.get_by_text("pairs at most").inner_text().split()[1])
-    row.fill("0.2")
-    row.press("Enter")
-    until(watched, lambda: int(page.get_by_text("pairs at most").inner_text().split()[1]) < count, "fewer inliers")
+    drag_threshold(watched, 0.1)
+    until(watched, lambda: inliers(watched) < count, "fewer inliers")
+    assert changed_share(first, watched.seen()) > 0.001
+    drag_threshold(watched, 0.95)
+    until(watched, lambda: inliers(watched) > count, "more inliers")
 
+    second = watched.seen()
     page.get_by_label("Unmatched").click()
     until(watched, lambda: not viewer._shown["unmatched"].value, "unmatched lines go")
-    assert changed_share(first, watched.seen()) > 0.001
+    assert changed_share(second, watched.seen()) > 0.001
 
-    if len(viewer.session.choices) > 1:
-        page.get_by_label("Pose").click()
-        page.get_by_role("option", name="alternative 1").click()
-        until(watched, lambda: viewer.session.view.name == "alternative 1", "another pose")
-
-    viewer.session.choose("registered")
-    viewer._refresh()
-    page.get_by_label("Move the source").click()
-    gizmo = viewer._stage.gizmo
-    until(watched, lambda: gizmo.visible, "handles to drag")
-    gizmo.position = gizmo.position + 0.05
-    viewer._take_from_hand(None)
-    assert viewer.session.view.name == "by hand"
+    found, third = viewer.session.view.pose, watched.seen()
+    page.get_by_label("Move source").click()
+    until(watched, lambda: changed_share(third, watched.seen()) > 0.001, "handles to drag")
+    drag_arrow(viewer, watched, pixels=5)
+    until(watched, lambda: viewer.session.view.name == "by hand", "the hand is noticed")
+    _, moved = errors(viewer.session.view.pose, found)
+    assert moved > 0.05
+    keep(watched, "viewer-by-hand.png")
     page.get_by_role("button", name="Refine from here").click()
     until(watched, lambda: viewer.session.view.name == "refined", "the pose by hand is refined")
-    turn, _ = errors(viewer.session.view.pose, Pose.from_matrix(torch.tensor(TRUTH, dtype=torch.float64)))
-    assert turn < 0.5
+    turn, shift = errors(viewer.session.view.pose, found)
+    assert turn < 0.05
+    assert shift < 0.01
+
+
+def test_candidates_of_a_failure_are_looked_at(viewer: Viewer, watched: Watched, tmp_path: Path) -> None:
+    page = watched.page
+    maps = unrelated_pair(make_scene("indoor", 3), make_scene("indoor", 4), ScanProtocol(overlap=0.6), 0)
+    for name, lines in zip("ab", maps, strict=True):
+        write_lines(tmp_path / f"{name}.obj", lines)
+    drop(watched, tmp_path / "a.obj", tmp_path / "b.obj")
+    page.get_by_text("target b.obj").wait_for()
+    page.get_by_role("button", name="Register").click()
+    page.get_by_text("Not registered", exact=True).wait_for()
+    until(watched, lambda: viewer._progress.value == 1.0, "the closest pose is shown")
+    first = watched.seen()
+    page.get_by_label("Pose").click()
+    page.get_by_role("option", name="candidate 2").click()
+    until(watched, lambda: viewer.session.view.name == "candidate 2", "another pose")
+    until(watched, lambda: changed_share(first, watched.seen()) > 0.01, "another picture")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import redirect_stdout
 from functools import partial
 from html import escape
+from importlib.resources import files
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -63,11 +64,10 @@ class Viewer:
         report = self.session.load(side, path)
         kind = "infinite lines" if report.lines.endpoints is None else "segments"
         left = "".join(f"; left out {count}: {reason}" for reason, count in report.dropped.items())
-        self._labels[side].content = _line(side, f"{path.name} ({report.format}): {len(report.lines):,} {kind}{left}")
+        self._labels[side].content = _map(side, f"{path.name} ({report.format}): {len(report.lines):,} {kind}{left}")
         self._stage.place(self.session)
         if self._stage.gizmo is not None:
             self._stage.gizmo.on_update(self._dragged)
-        self._message.content = ""
         self._refresh()
 
     def register(self) -> None:
@@ -91,14 +91,16 @@ class Viewer:
 
     def _build_maps(self) -> None:
         gui = self.server.gui
+        self._complaints: dict[str, str] = {}
         self._message = gui.add_html("")
+        gui.add_html(_drop_target())
         self._labels = {}
         for side in SIDES:
             button = gui.add_upload_button(
                 f"Open the {side} …", hint="OBJ, PLY, DXF, CityJSON, LIMAP, CSV, text, NPY, NPZ"
             )
             button.on_upload(self._uploaded(side))
-            self._labels[side] = gui.add_html(_line(side, "no map yet"))
+            self._labels[side] = gui.add_html(_map(side, None))
         self._register = gui.add_button("Register", color="blue", disabled=True)
         self._register.on_click(self._action(lambda _: self.register()))
         self._bar = gui.add_progress_bar(0, animated=True, visible=False)
@@ -121,7 +123,7 @@ class Viewer:
     def _build_hand(self) -> None:
         gui = self.server.gui
         with gui.add_folder("By hand"):
-            self._by_hand = gui.add_checkbox("Move the source", False, disabled=True, hint="Drag the arrows and rings")
+            self._by_hand = gui.add_checkbox("Move source", False, disabled=True, hint="Drag the arrows and rings")
             self._refine = gui.add_button("Refine from here", disabled=True)
         self._by_hand.on_update(self._redraw)
         self._refine.on_click(self._action(self._refine_pose))
@@ -142,20 +144,24 @@ class Viewer:
 
     # What they do
 
-    def _action(self, act: Callable[[Any], None]) -> Callable[[Any], None]:
-        """One thing at a time; an error of ours is a message on the page."""
+    def _action(self, act: Callable[[Any], None], side: Side | None = None) -> Callable[[Any], None]:
+        """One thing at a time; an error of ours is a message on the page.
+
+        What is done to one side waits for its turn, as two files may be dropped at once, and leaves complaints about
+        the other side alone.
+        """
 
         def run(event: Any) -> None:
             if event.client is None:  # the program itself has moved a control
                 return
-            if not self._busy.acquire(blocking=False):
+            if not self._busy.acquire(blocking=side is not None):
                 self._say("One thing at a time: something is still being worked on.")
                 return
             try:
-                self._message.content = ""
+                self._hush(side)
                 act(event)
             except PlueckernetError as error:
-                self._say(str(error).replace(f"{self._folder.name}/", ""))
+                self._say(str(error).replace(f"{self._folder.name}/", ""), side)
             finally:
                 self._busy.release()
 
@@ -168,7 +174,7 @@ class Viewer:
             path.write_bytes(file.content)
             self.load(side, path)
 
-        return self._action(take)
+        return self._action(take, side)
 
     def _tell_stage(self, stage: str) -> None:
         _put(self._bar, 100 * (STAGES.index(stage) + 1) / (len(STAGES) + 1))
@@ -267,8 +273,19 @@ class Viewer:
             parts.append(f"One sigma: {digits(sigmas[0])}° and {digits(sigmas[1])} at the middle of the common lines.")
         return _box("".join(f"<div>{part}</div>" for part in parts))
 
-    def _say(self, text: str) -> None:
-        self._message.content = _box(f'<div role="alert" style="color:#ff8f8f">{escape(text)}</div>')
+    def _say(self, text: str, side: Side | None = None) -> None:
+        """Complain, about one side or about what was asked for."""
+        self._complaints[side or ""] = text
+        self._show_complaints()
+
+    def _hush(self, side: Side | None) -> None:
+        """Forget what was complained about: on one side, or everywhere."""
+        self._complaints = {other: text for other, text in self._complaints.items() if side and other not in (side, "")}
+        self._show_complaints()
+
+    def _show_complaints(self) -> None:
+        said = "".join(f"<div>{escape(text)}</div>" for text in self._complaints.values())
+        self._message.content = said and _box(f'<div role="alert" style="color:#ff8f8f">{said}</div>')
 
 
 def _silence() -> redirect_stdout[StringIO]:
@@ -283,6 +300,21 @@ def _counted(view: View, threshold: float) -> str:
 def _put(control: Any, value: object) -> None:
     """Move a control of the page."""
     control.value = value
+
+
+def _drop_target() -> str:
+    """Says that files can be dropped, and makes it so: scripts are not run in what a page is given, an image's are."""
+    script = escape(files("plueckernet.viewer").joinpath("drop.js").read_text(encoding="utf-8"))
+    pixel = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
+    hint = '<span style="opacity:.65">Drop two files anywhere on this page, or open them:</span>'
+    warning = '<div id="plueckernet-drop" role="status" style="color:#f0bd5a"></div>'
+    return _box(f'{hint}{warning}<img src="{pixel}" alt="" style="position:absolute" onload="{script}">')
+
+
+def _map(side: Side, text: str | None) -> str:
+    """What is there of a side, on which a file can be dropped."""
+    state, shown = ("missing", "no map yet") if text is None else ("there", text)
+    return f'<div data-map="{state}" style="padding-bottom:.4em">{_line(side, shown)}</div>'
 
 
 def _line(name: str, text: str) -> str:

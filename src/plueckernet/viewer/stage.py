@@ -42,7 +42,8 @@ class Stage:
         self._scene.set_up_direction("+z")
         self._frame: Frame | None = None
         self._segments: dict[Side, Segments] = {}  # where they are drawn; the source about its middle
-        self._source: FrameHandle | None = None  # what the source's lines are attached to
+        # The source's lines are attached to it. It is never removed: a page keeps the pose of a node that comes back.
+        self._source: FrameHandle = self._scene.add_frame("/source", show_axes=False)
         self.gizmo: TransformControlsHandle | None = None
 
     def place(self, session: Session) -> None:
@@ -53,9 +54,6 @@ class Stage:
             self._segments["source"] = frame.source(as_segments(session.maps["source"].lines))
         if "target" in session.maps:
             self._segments["target"] = frame.target(as_segments(session.maps["target"].lines))
-        for name in ("/source", "/target", "/matches", "/grid"):
-            self._scene.remove_by_name(name)
-        self._source = self._scene.add_frame("/source", show_axes=False)
         radius = self.look(None, 0.0)
         drawn = self._drawn(frame.before())
         self._grid(drawn.get("target", drawn.get("source", np.zeros((1, 2, 3)))))
@@ -115,8 +113,7 @@ class Stage:
         return {side: motion.moved(lines) if side == "source" else lines for side, lines in self._segments.items()}
 
     def _move_source(self, motion: Motion) -> None:
-        if self._source is not None:
-            self._source.wxyz, self._source.position = motion.quaternion, motion.translation
+        self._source.wxyz, self._source.position = motion.quaternion, motion.translation
 
     def _draw_side(
         self, side: Side, matched: Int64[np.ndarray, " k"], colours: UInt8[np.ndarray, "k 3"], show: Show
