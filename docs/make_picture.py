@@ -4,7 +4,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from plueckernet import read_lines, register
-from plueckernet.cli.plot import save_plot
+from plueckernet.report import save_plot
 
 demo = Path(str(files("plueckernet"))) / "demo"
 source, target = read_lines(demo / "house_monday.obj"), read_lines(demo / "house_friday.txt")

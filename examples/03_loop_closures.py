@@ -1,7 +1,8 @@
-"""Which of many places have been seen before? The verdict decides, so that a wrong loop never closes.
+"""Which of many places have been seen before?
 
-Each map of a house is held against all earlier ones; a pair becomes a constraint of a pose graph only if the
-registration is believed. The information matrix is the inverse of the covariance.
+The verdict decides, so that a wrong loop never closes. Each map of a house is held against all earlier ones; a pair
+becomes a constraint of a pose graph only if the registration is believed. The information matrix is the inverse of the
+covariance.
 """
 
 import torch
@@ -9,6 +10,9 @@ import torch
 import plueckernet as pn
 from plueckernet.data.protocols import ScanProtocol, sample_pair
 from plueckernet.data.scenes import make_scene
+from plueckernet.report import save_plot
+
+# Two scans of one place, which have about 60 % of their lines in common, and one of another place between them.
 
 first = sample_pair(make_scene("indoor", 7), ScanProtocol(overlap=0.6), 7)
 other = sample_pair(make_scene("indoor", 3), ScanProtocol(overlap=0.6), 3)
@@ -24,3 +28,4 @@ for later, name in enumerate(names):
         print(f"{name} closes a loop with {earlier}: confidence {result.confidence:.2f}")
         print("  earlier_T_later moves by", result.target_T_source.translation.tolist())
         print("  information", torch.linalg.inv(result.covariance).diagonal().tolist())
+        save_plot("loop.png", maps[name], maps[earlier], result.target_T_source)

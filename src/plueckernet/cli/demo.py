@@ -90,10 +90,10 @@ def _draw(console: Console, source: LineSet, target: LineSet, pose: Pose | None)
 
 def _write(folder: Path, result: RegistrationResult, reports: tuple[ReadReport, ReadReport]) -> Iterator[str]:
     """Everything as files; what was written, in words."""
-    from plueckernet.cli.plot import save_plot
     from plueckernet.cli.report import save_report
     from plueckernet.errors import InputError, MissingDependencyError
     from plueckernet.io import write_lines
+    from plueckernet.report import save_plot
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

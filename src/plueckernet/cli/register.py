@@ -149,7 +149,7 @@ def _write(
     elif aligned is not None:
         notes.append(f"{aligned} not written: there is no pose")
     if plot is not None:
-        from plueckernet.cli.plot import save_plot
+        from plueckernet.report import save_plot
 
         save_plot(plot, *lines, pose)
         notes.append(f"picture written to {plot}")

@@ -1,5 +1,6 @@
-"""The result of a registration as one HTML file that needs nothing else."""
+"""The result of a registration as one HTML file that needs nothing else, or as a picture."""
 
 from plueckernet.report.page import About, report_html, write_report
+from plueckernet.report.plot import save_plot
 
-__all__ = ["About", "report_html", "write_report"]
+__all__ = ["About", "report_html", "save_plot", "write_report"]

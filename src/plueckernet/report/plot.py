@@ -17,7 +17,7 @@ SOURCE_COLOUR, TARGET_COLOUR = "#c2410c", "#93c5fd"
 _TITLES = {"before": "as they came, in two frames", "after": "registered"}
 
 
-def save_plot(path: Path, source: LineSet, target: LineSet, pose: Pose | None) -> None:
+def save_plot(path: str | Path, source: LineSet, target: LineSet, pose: Pose | None) -> None:
     """Draw the maps as they came and, if there is a pose, as it lays them on each other."""
     try:
         from matplotlib.figure import Figure
