@@ -78,7 +78,7 @@ class Job:
         return self.out / "weights" / f"{self.name}.safetensors"
 
     def config(self, a: argparse.Namespace) -> TrainingConfig:
-        """Adam at the paper's rate, warmed up and then slowed down; the scenes are the same in every step."""
+        """Adam, warmed up and then slowed down; the scenes are the same in every step."""
         stream = StreamSettings(
             protocol="paper", scenes=KINDS, sizes=(a.lines,), keep=(PROTOCOL.keep,) * 2, pool=a.scenes, fresh=0
         )
@@ -171,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--minutes", type=float, default=None, help="after which a training stops with a checkpoint")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--lines", type=int, default=256, help="at most, of a map to train on")
-    parser.add_argument("--rate", type=float, default=1e-3, help="of learning, at its highest; the paper's")
+    parser.add_argument("--rate", type=float, default=5e-4, help="of learning, at its highest")
     parser.add_argument("--scenes", type=int, default=4096)
     parser.add_argument("--pairs", type=int, default=100, help="of either kind to judge by")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="trainings, then pairs, at a time")

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_LATEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "°": r"$^\circ$", "–": "--", "×": r"$\times$"}
+_LATEX = {
+    "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "°": r"$^\circ$", "–": "--", "×": r"$\times$", "<": "$<$",
+    "±": r"$\pm$",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

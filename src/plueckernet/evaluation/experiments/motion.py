@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from plueckernet.evaluation.experiments.base import Document, Experiment
 from plueckernet.evaluation.experiments.sweep import Sweep
-from plueckernet.evaluation.plots import Figure
 from plueckernet.evaluation.protocols import Placed
 
 _ROLES = ("icl", "pluecker", "ours")
@@ -18,31 +14,18 @@ _CARRIED = Sweep(
 )
 
 
-def _figures_of(sweep: Sweep) -> Callable[[Document], dict[str, Figure]]:
-    def figures(document: Document) -> dict[str, Figure]:
-        return {"success": sweep.success_figure(document)}
-
-    return figures
-
-
-ROTATION = Experiment(
+ROTATION = _TURNED.experiment(
     name="rotation",
     title="Rotation from 0 to 180°",
     about="The paper's pairs without their motion, the target then turned about a random axis; directions are carried "
     "over, which our method does not use. The paper turns by up to 45° about each axis.",
-    plan=_TURNED.plan,
-    run=_TURNED.run,
-    tables=_TURNED.tables,
-    figures=_figures_of(_TURNED),
+    figures=lambda document: {"success": _TURNED.success_figure(document)},
     findings=lambda document: _TURNED.success_findings(document, (30.0, 90.0, 180.0)),
 )
-TRANSLATION = Experiment(
+TRANSLATION = _CARRIED.experiment(
     name="translation",
     title="Translation from 0 to 1 km",
     about="The same, with the target carried away without a turn. The paper moves by up to 2 m along each axis.",
-    plan=_CARRIED.plan,
-    run=_CARRIED.run,
-    tables=_CARRIED.tables,
-    figures=_figures_of(_CARRIED),
+    figures=lambda document: {"success": _CARRIED.success_figure(document)},
     findings=lambda document: _CARRIED.success_findings(document, (2.0, 10.0, 1000.0)),
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from plueckernet.evaluation.experiments.base import DATASETS, ROLES, SWEPT, Document, Plan
+from plueckernet.evaluation.experiments.base import DATASETS, ROLES, SWEPT, Document, Experiment, Plan
 from plueckernet.evaluation.paper import TABLE_1
 from plueckernet.evaluation.plots import Axes, Figure, draw, draw_paper, finish, panels, plain_logarithm
 from plueckernet.evaluation.protocols import Protocol
@@ -36,6 +36,17 @@ class Sweep:
         """The predictions that it needs."""
         return Plan(self.roles, self.protocols, self.pairs)
 
+    def experiment(
+        self,
+        name: str,
+        title: str,
+        about: str,
+        findings: Callable[[Document], list[str]],
+        figures: Callable[[Document], dict[str, Figure]] | None = None,
+    ) -> Experiment:
+        """The sweep as an experiment; figures are of median errors and success unless others are given."""
+        return Experiment(name, title, about, self.plan, self.run, self.tables, figures or self.figures, findings)
+
     def run(self, runner: Runner) -> Document:
         """Summaries by dataset, role and value."""
         cells = {
@@ -58,6 +69,10 @@ class Sweep:
                 rows.append([value, number(common, 0), *map(_in_one, cells)])
             found.append(Table(f"{label}: {document['pairs'][name]} pairs a row", heads, rows))
         return found
+
+    def figures(self, document: Document) -> dict[str, Figure]:
+        """Median errors and success."""
+        return {"errors": self.error_figure(document), "success": self.success_figure(document)}
 
     def error_figure(self, document: Document) -> Figure:
         """Median errors; where more than half of the pairs fail there is no point."""

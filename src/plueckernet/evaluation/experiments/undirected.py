@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plueckernet.data.protocols import AnyProtocol, PaperProtocol
-from plueckernet.evaluation.experiments.base import DATASETS, ROLES, SWEPT, Document, Experiment
+from plueckernet.evaluation.experiments.base import DATASETS, ROLES, SWEPT, Document
 from plueckernet.evaluation.experiments.sweep import Sweep
 from plueckernet.evaluation.plots import Figure, draw_bars, finish, panels
 
@@ -41,14 +41,11 @@ def findings(document: Document) -> list[str]:
     return found
 
 
-UNDIRECTED = Experiment(
+UNDIRECTED = _SWEEP.experiment(
     name="undirected",
     title="Directed and undirected lines",
     about="A line has no direction, and the rule that gives it one (first component positive) is not stable under "
     "rotation. Three protocols: directions carried over, the rule applied in either frame, and any rotation.",
-    plan=_SWEEP.plan,
-    run=_SWEEP.run,
-    tables=_SWEEP.tables,
-    figures=figures,
     findings=findings,
+    figures=figures,
 )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from plueckernet.evaluation.experiments.base import SWEPT, Document, Experiment
+from plueckernet.evaluation.experiments.base import SWEPT
 from plueckernet.evaluation.experiments.sweep import Sweep
-from plueckernet.evaluation.plots import Figure
 from plueckernet.evaluation.protocols import Putative
 
 _VALUES = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98)
@@ -17,19 +16,10 @@ _SWEEP = Sweep(
 )
 
 
-def figures(document: Document) -> dict[str, Figure]:
-    """Errors and success."""
-    return {"errors": _SWEEP.error_figure(document), "success": _SWEEP.success_figure(document)}
-
-
-WRONG_MATCHES = Experiment(
+WRONG_MATCHES = _SWEEP.experiment(
     name="wrong-matches",
     title="Wrong matches",
     about="At most 200 putative matches under the paper's protocol with nothing dropped. RANSAC as published trusts "
     "directions and draws 1,000 pairs; ours does not know them.",
-    plan=_SWEEP.plan,
-    run=_SWEEP.run,
-    tables=_SWEEP.tables,
-    figures=figures,
     findings=lambda document: _SWEEP.success_findings(document, (0.8, 0.9, 0.95, 0.98)),
 )
