@@ -16,6 +16,7 @@ and not computed again.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import platform
 from concurrent.futures import ProcessPoolExecutor
@@ -75,6 +76,17 @@ def read_pairs(path: Path) -> list[Pair]:
             split["matches"], strict=True,
         )
     ]  # fmt: skip
+
+
+def fingerprint(path: Path) -> str:
+    """As :func:`benchmarks.crops_pairs.fingerprint`: tells whether two results are about the same pairs."""
+    digest = hashlib.sha256()
+    with np.load(path) as file:
+        sides = [np.split(file[name], file[f"{name}_count"].cumsum()[:-1]) for name in ("source", "target")]
+    for pair in zip(*sides, strict=True):
+        for segments in pair:
+            digest.update(segments.astype(np.int32).tobytes())
+    return digest.hexdigest()[:16]
 
 
 def points_along(segments: np.ndarray, spacing: float) -> np.ndarray:
@@ -166,8 +178,8 @@ def main() -> None:
     best = max(range(len(CHOICES)), key=lambda index: sum(tried[index]["synthetic_success"]))
     values = run(CHOICES[best], options.pairs_from, options.processes)
     about = {"open3d": o3d.__version__, "python": platform.python_version(), "numpy": np.__version__}
-    count = sum(row["pairs"] for row in values["totals"])
-    document = {"metadata": about, "pairs": count, "settings": asdict(CHOICES[best]), "tried": tried, **values}
+    which = {"pairs": sum(row["pairs"] for row in values["totals"]), "fingerprint": fingerprint(options.pairs_from)}
+    document = {"metadata": about, **which, "settings": asdict(CHOICES[best]), "tried": tried, **values}
     path = Path(__file__).parent / "results" / "crops_open3d.json"
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     print("\n".join(markdown(values)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -63,6 +63,29 @@ def markdown(values: dict[str, Any]) -> Iterator[str]:
     yield ""
     wrong = " / ".join(f"{row['called_success_but_wrong']} of {row['pairs']}" for row in values["totals"])
     yield f"Called a success with a wrong pose: {wrong}."
+
+
+def beside(results: Mapping[str, dict[str, Any]]) -> list[str]:
+    """Right poses of several methods on the same pairs as a Markdown table, a row a map; other pairs are refused."""
+    if len({values["fingerprint"] for values in results.values()}) > 1:
+        raise ValueError(f"{' and '.join(results)} were measured on other pairs than one another")
+    heads = [f"{low:g}–{high:g}" for low, high in BINS]
+    lines = [f"| map | pairs | {' | '.join(heads)} |", "|:---" + "|---:" * (len(BINS) + 1) + "|"]
+    first = next(iter(results.values()))
+    for name in [*dict.fromkeys(row["map"] for row in first["maps"]), None]:
+        groups = [_rows_of(values, name) for values in results.values()]
+        cells = [" / ".join(_right(row) for row in rows) for rows in zip(*groups, strict=True)]
+        count = sum(row["pairs"] for row in groups[0])
+        lines.append(f"| {name or '**all**'} | {count} | {' | '.join(cells)} |")
+    return lines
+
+
+def _rows_of(values: dict[str, Any], name: str | None) -> list[dict[str, Any]]:
+    return values["totals"] if name is None else [row for row in values["maps"] if row["map"] == name]
+
+
+def _right(row: dict[str, Any]) -> str:
+    return f"{row['right_whatever_the_status']:.0%}" if row["pairs"] else "–"
 
 
 def readme_rows(values: dict[str, Any], method: str, *, asked: bool) -> list[dict[str, str]]:

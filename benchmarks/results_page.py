@@ -10,10 +10,12 @@ The page says nothing that is not computed from the committed JSON: change the n
 from __future__ import annotations
 
 import argparse
+import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.crops_table import beside
 from benchmarks.harness import RESULTS
 from plueckernet.evaluation.experiments import EXPERIMENTS, Document, Experiment
 from plueckernet.evaluation.paper import QUARTILES, TABLE_1
@@ -63,10 +65,11 @@ def page(folder: Path = FOLDER) -> str:
         parts.append(verdict(found["table1"]))
     parts += [same_pairs(found), COMPARABLE]
     parts += [section(EXPERIMENTS[name], document) for name, document in found.items()]
+    parts.append(crops(RESULTS if folder == FOLDER else folder))
     missing = [one.title for name, one in EXPERIMENTS.items() if name not in found]
     if missing:
         parts.append("## Not there yet\n\n" + "\n".join(f"- {title}" for title in missing) + "\n")
-    return "\n".join(parts)
+    return "\n".join(part for part in parts if part)
 
 
 def certainty(found: dict[str, Document]) -> str:
@@ -143,6 +146,21 @@ def _sigma(share: float, count: int) -> float:
     """Of a share of so many, which even where all are right is no certainty."""
     kept = (share * count + 1) / (count + 2)
     return math.sqrt(kept * (1 - kept) / count)
+
+
+def crops(folder: Path) -> str:
+    """Neighbouring crops of real maps: ours, and what a user would pick today, where both have been measured."""
+    paths = {"ours": folder / "crops_invariant.json", "Open3D": folder / "crops_open3d.json"}
+    if not all(path.exists() for path in paths.values()):
+        return ""
+    results = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items()}
+    about = (
+        "Beyond the paper: neighbouring crops of real line maps, by the share of lines that two have in common "
+        "(`python -m benchmarks.crops`). Right poses of our default, whatever its status, and of Open3D's FPFH, RANSAC "
+        "and ICP on points sampled along the lines (`python -m benchmarks.crops_open3d`), which is given neither the "
+        "lines nor their directions; its settings were chosen on synthetic pairs.\n"
+    )
+    return "\n".join(["## Crops of real maps", "", about, "**ours / Open3D**", "", *beside(results), ""])
 
 
 def section(experiment: Experiment, document: Document) -> str:

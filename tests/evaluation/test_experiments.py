@@ -5,7 +5,8 @@ import math
 import re
 
 import pytest
-from benchmarks.results_page import DOCS, FOLDER, IMAGES, page, same_pairs, verdict
+from benchmarks.crops_table import Outcome, beside, tables
+from benchmarks.results_page import DOCS, FOLDER, IMAGES, crops, page, same_pairs, verdict
 from tests.evaluation.small import pairs_folder, scenes_folder, weights_folder
 
 from plueckernet.cli import main
@@ -240,3 +241,16 @@ def test_every_committed_figure_is_shown_and_every_shown_one_committed():
     shown = re.findall(r"\(images/results/([\w-]+)\.png\)", (DOCS / "results.md").read_text(encoding="utf-8"))
     assert sorted(shown) == sorted(path.stem for path in (DOCS / IMAGES).glob("*.png"))
     assert shown or not list(FOLDER.glob("*.json"))
+
+
+def test_crops_of_two_methods_stand_side_by_side(tmp_path):
+    found = {}
+    for name, right in (("crops_invariant", True), ("crops_open3d", False)):
+        outcomes = [Outcome(place, share, right, called=False, in_common=12) for place in "ab" for share in (0, 3)]
+        found[name] = {"fingerprint": "same", **tables(outcomes)}
+        (tmp_path / f"{name}.json").write_text(json.dumps(found[name]))
+    lines = crops(tmp_path).splitlines()
+    assert "| b | 2 | 100% / 0% | – / – | – / – | 100% / 0% |" in lines
+    assert "| **all** | 4 | 100% / 0% | – / – | – / – | 100% / 0% |" in lines
+    with pytest.raises(ValueError, match="other pairs"):
+        beside({"one": found["crops_invariant"], "two": {**found["crops_open3d"], "fingerprint": "other"}})
