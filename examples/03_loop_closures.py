@@ -18,7 +18,7 @@ first = sample_pair(make_scene("indoor", 7), ScanProtocol(overlap=0.6), 7)
 other = sample_pair(make_scene("indoor", 3), ScanProtocol(overlap=0.6), 3)
 maps = {"kitchen, morning": first.target, "office": other.target, "kitchen, evening": first.source}
 
-names = list(maps)
+names, edges = list(maps), []
 for later, name in enumerate(names):
     for earlier in names[:later]:
         result = pn.register(maps[name], maps[earlier])
@@ -26,6 +26,12 @@ for later, name in enumerate(names):
             print(f"{name} is not {earlier}: {result.status}, confidence {result.confidence:.2f}")
             continue
         print(f"{name} closes a loop with {earlier}: confidence {result.confidence:.2f}")
-        print("  earlier_T_later moves by", result.target_T_source.translation.tolist())
-        print("  information", torch.linalg.inv(result.covariance).diagonal().tolist())
+        edges.append((earlier, name, result.target_T_source, torch.linalg.inv(result.covariance)))
         save_plot("loop.png", maps[name], maps[earlier], result.target_T_source)
+
+# The edges are what a pose graph takes: earlier_T_later, and its information, rotation first.
+
+for earlier, name, earlier_T_later, information in edges:
+    moved = ", ".join(f"{value:.2f}" for value in earlier_T_later.translation)
+    sigmas = ", ".join(f"{value:.3f}" for value in information.inverse().diagonal()[3:].sqrt())
+    print(f"{earlier} -> {name}: moved by ({moved}), one sigma ({sigmas})")

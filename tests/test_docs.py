@@ -1,16 +1,20 @@
-"""The documentation's Python runs, page by page, from top to bottom."""
+"""The documentation's Python runs, page by page, from top to bottom; its commands have the options that are given."""
 
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
+import typer
 from tests.cli.helpers import house
 from tests.io.test_formats import city, surface
 
 import plueckernet
+from plueckernet.cli import app
 from plueckernet.geometry import Pose
 from plueckernet.io import write_lines
 
@@ -21,13 +25,24 @@ NEEDS_DATA = {  # these are only compiled
     "odometry.md": "a sequence",
     "training.md": "weights of one's own",
 }
+IN_SMALL = {"howto/own-maps.md": ("pairs: int = 20", "pairs: int = 1")}
 
 
-def blocks(page: Path) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+def blocks(page: Path, language: str = "python") -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
-PAGES = {str(page.relative_to(DOCS)): page for page in sorted(DOCS.rglob("*.md")) if blocks(page)}
+ALL_PAGES = sorted(DOCS.rglob("*.md"))
+PAGES = {str(page.relative_to(DOCS)): page for page in ALL_PAGES if blocks(page)}
+COMMANDS = sorted(
+    {
+        line[line.index("plueckernet ") :]
+        for page in ALL_PAGES
+        for block in blocks(page, "sh")
+        for line in block.replace("\\\n", " ").splitlines()
+        if re.match(r"(\.venv/bin/)?plueckernet ", line)
+    }
+)
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +69,28 @@ def test_code_runs(name: str, prelude: dict[str, object], tmp_path: Path, monkey
         write_lines(tmp_path / file, prelude["source"])
     write_lines(tmp_path / "house_friday.txt", prelude["target"])
     (tmp_path / "city.json").write_text(city(("roof", {"geometry": [surface("2.2", [0, 1, 2])]})))
+    (tmp_path / "other").mkdir()
+    shutil.copy(tmp_path / "house.obj", tmp_path / "other")
     names = dict(prelude)
     for block in blocks(PAGES[name]):
-        code = compile(block, name, "exec")
+        code = compile(block.replace(*IN_SMALL.get(name, ("", ""))), name, "exec")
         if name not in NEEDS_DATA:
             exec(code, names)
 
 
 def test_pages_that_need_data_exist() -> None:
     assert set(NEEDS_DATA) <= {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_commands_have_their_options(line: str) -> None:
+    """They are read as the command line would, and not run."""
+    command, words = typer.main.get_command(app), shlex.split(line, comments=True)
+    while hasattr(command, "commands"):
+        command, words = command.commands[words[1]], words[1:]
+    command.make_context(words[0], words[1:])
+
+
+def test_a_wrong_option_would_be_noticed() -> None:
+    with pytest.raises(Exception, match="No such option"):
+        test_commands_have_their_options("plueckernet register a.obj b.obj --repport out.html")
