@@ -3,12 +3,17 @@
 ``python -m benchmarks.confidence`` registers pairs from easy to hopeless and unrelated pairs, with the default matcher
 and without any, fits the logistic models of ``plueckernet.estimation.judgement`` to half of them, and reports on the
 other half how well they keep their word. The weights it prints are ``judgement.LEARNED`` and ``judgement.PLAIN``.
+``--rows FILE`` keeps the evidence of each registration, and a second run fits to it without registering again.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
+import json
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +27,7 @@ from plueckernet.estimation.judgement import Evidence, features
 from plueckernet.registration import register
 
 FIRST_SEED = 4_000_000
-PER_CELL = 12
+PER_CELL = 30
 KINDS = ("indoor", "outdoor", "varied")
 MATCHERS = {"learned": "invariant", "plain": "descriptors"}
 PROTOCOLS: list[Protocol | None] = [
@@ -87,22 +92,40 @@ def calibrated(rows: list[tuple[Evidence, bool]]) -> dict[str, Any]:
     }
 
 
+def registered(matcher: str) -> list[tuple[Evidence, bool]]:
+    """All pairs with one matcher."""
+    jobs = [
+        (matcher, kind, index, FIRST_SEED + 1000 * index + i)
+        for i in range(PER_CELL)
+        for index in range(len(PROTOCOLS))
+        for kind in KINDS
+    ]
+    with ProcessPoolExecutor() as pool:
+        return list(progress(pool.map(one_pair, jobs, chunksize=4), f"confidence, {matcher}", len(jobs)))
+
+
 def main() -> None:
     """Run, print, save."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=Path, help="where to keep the evidence")
+    kept = parser.parse_args().rows
+    if kept is not None and kept.exists():
+        entries = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()]
+    else:
+        entries = [
+            {"model": name, "evidence": asdict(evidence), "right": right}
+            for name, matcher in MATCHERS.items()
+            for evidence, right in registered(matcher)
+        ]
+    if kept is not None:
+        kept.write_text("".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
     values: dict[str, Any] = {}
-    with ProcessPoolExecutor() as pool:
-        for name, matcher in MATCHERS.items():
-            jobs = [
-                (matcher, kind, index, FIRST_SEED + 1000 * index + i)
-                for i in range(PER_CELL)
-                for index in range(len(PROTOCOLS))
-                for kind in KINDS
-            ]
-            rows = list(progress(pool.map(one_pair, jobs, chunksize=4), f"confidence, {matcher}", len(jobs)))
-            values[name] = calibrated([row for row in rows if row[0].inliers])
-            print(name, "weights", values[name]["weights"], "brier", values[name]["brier_on_held_out_half"])
-            for row in values[name]["reliability_on_held_out_half"]:
-                print(row)
+    for name in MATCHERS:
+        rows = [(Evidence(**entry["evidence"]), entry["right"]) for entry in entries if entry["model"] == name]
+        values[name] = calibrated([row for row in rows if row[0].inliers])
+        print(name, "weights", values[name]["weights"], "brier", values[name]["brier_on_held_out_half"])
+        for row in values[name]["reliability_on_held_out_half"]:
+            print(row)
     save("confidence", values)
 
 

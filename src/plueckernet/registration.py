@@ -237,11 +237,14 @@ def _pretrained(name: str, device: str) -> Matcher:
 def _evidence(refined: list[tuple[float, Refinement]], matches: Matches | None, maps: MapPair) -> Evidence:
     """What speaks for the best candidate: both maps and, if their probabilities mean something, the matches."""
     if not refined:
-        return Evidence.gather(refined, maps.counts, 0.0, None if matches is None else 0.0)
-    pose = _one(refined[0][1].pose)
+        nothing = maps.source.anchor[:0]
+        return Evidence.gather(refined, maps.counts, 0.0, nothing, None if matches is None else 0.0)
+    pose, rows = _one(refined[0][1].pose), refined[0][1].matches
     explained, expected = maps.scorer.explained(pose)
     agreement = None if matches is None else _agreement(pose, matches, maps)
-    return Evidence.gather(refined, maps.counts, float(explained / expected.clamp_min(1e-6)), agreement)
+    borne_out = float(explained / expected.clamp_min(1e-6))
+    directions = maps.all_target.lines.direction[rows[:, 1]]
+    return Evidence.gather(refined, maps.counts, borne_out, directions, agreement)
 
 
 def _agreement(pose: Pose, matches: Matches, maps: MapPair) -> float:

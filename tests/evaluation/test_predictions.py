@@ -21,6 +21,7 @@ from plueckernet.evaluation.predictions import Cell, Store, predict
 from plueckernet.evaluation.protocols import Recorded
 from plueckernet.evaluation.runner import Runner, RunSettings
 from plueckernet.evaluation.summary import summarise
+from plueckernet.geometry import Pose
 
 ICL = all_methods()["icl"]
 CELL = Cell(StandIn("outdoor"), PaperProtocol(), ICL)
@@ -217,7 +218,15 @@ def test_every_method_answers(tmp_path):
         one = predict(cell, method.load(), 0)
         assert one.status in ("found", "failed"), method.name
         assert sum(one.seconds.values()) > 0, method.name
-        if method.name in ("icl", "ours", "ours-without-weights", "bound", "ransac-published", "ransac-ours"):
+        if method.name in (
+            "icl",
+            "ours",
+            "ours-told",
+            "ours-without-weights",
+            "bound",
+            "ransac-published",
+            "ransac-ours",
+        ):
             assert one.error[0] < 5, method.name  # weights that know nothing do not matter to these
             assert one.right > 10, method.name
 
@@ -228,3 +237,10 @@ def test_weights_of_another_kind_are_refused(tmp_path):
         Path(folder / f"regression-indoor{suffix}").replace(folder / f"pluecker-indoor{suffix}")
     with pytest.raises(InputError, match="matcher"):
         all_methods(folder)["pluecker-indoor"].load()
+
+
+def test_a_pose_that_is_no_motion_is_a_failure():
+    mirrored = Pose(torch.diag(torch.tensor([1.0, 1.0, -1.0], dtype=torch.float64)), torch.zeros(3).double())
+    found = predict(CELL, lambda _pair: Estimate(mirrored, {}), 0)
+    assert (found.status, found.pose) == ("failed", None)
+    assert "rotation" in found.reason

@@ -11,15 +11,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
 from plueckernet.estimation.refinement import Refinement
 
 # Of a logistic model of `features`, fitted by `python -m benchmarks.confidence`: where the matcher gives probabilities
 # that mean something, as the networks do, and where it does not or there is none.
-LEARNED = (1.827, 0.473, 11.834, -9.466, 3.308, 7.583, 5.801)
-PLAIN = (-0.537, 0.594, 15.032, -7.581, 3.908, 11.276)
-_BELIEVE = 0.8  # confidence from which a pose is called a success
+LEARNED = (9.585, 0.416, -5.38, 0.61, 4.379, 3.166, 5.382)
+PLAIN = (15.809, 0.636, -9.383, 1.37, 4.894, 3.904)
+_BELIEVE = 0.9  # confidence from which a pose is called a success
 _UNSEEN = 0.7  # relative score of a rival that was not looked for hard enough to be found
 _RIVAL = 0.9  # relative score from which a rival is as good
+_LEAST = 1e-3  # ratios below are no worse
+_HELD = 1.5  # lines across a direction below which nothing contradicts a shift along it: one can always be made to fit
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,7 @@ class Evidence:
     rival: float  # lines explained by the best other pose, relative to this one
     balance: float  # lines of the smaller map over those of the larger: a large map explains a small one by chance
     borne_out: float  # share explained of the lines that come to lie where the other map has lines
+    held: float  # of the lines that lie on each other, how many lie across the direction that most are parallel to
     agreement: float | None = None  # share of the matcher's probability that the pose bears out, where it has any
 
     @classmethod
@@ -39,16 +46,27 @@ class Evidence:
         refined: Sequence[tuple[float, Refinement]],
         counts: tuple[int, int],
         borne_out: float,
+        directions: Float[Tensor, "k 3"],
         agreement: float | None,
     ) -> Evidence:
-        """From the refined candidates and the number of lines they explain, best first."""
+        """From the refined candidates and the number of lines they explain, best first.
+
+        ``directions`` are those of the lines that the best of them lays on each other.
+        """
         balance = min(counts) / max(counts)
         if not refined:
-            return Evidence(0, 0.0, 1.0, balance, borne_out, agreement)
+            return Evidence(0, 0.0, 1.0, balance, borne_out, 0.0, agreement)
         score, best = refined[0]
         # A search that found one pose only says nothing about rivals: one of middling strength is assumed.
         rival = refined[1][0] / max(score, 1e-9) if len(refined) > 1 else _UNSEEN
-        return Evidence(len(best.matches), min(1.0, score / min(counts)), rival, balance, borne_out, agreement)
+        share = min(1.0, score / min(counts))
+        return Evidence(len(best.matches), share, rival, balance, borne_out, held(directions), agreement)
+
+
+def held(directions: Float[Tensor, "k 3"]) -> float:
+    """How many lines resist a shift in the direction in which it is easiest: they count by the square of the sine."""
+    along = directions.mT @ directions
+    return max(0.0, len(directions) - float(torch.linalg.eigvalsh(along)[-1]))
 
 
 class Status(enum.StrEnum):
@@ -69,10 +87,10 @@ class Verdict:
 
 
 def features(evidence: Evidence) -> tuple[float, ...]:
-    """What the logistic model sees: a constant, then the evidence in its order; agreement last, if there is any."""
+    """What the logistic model sees: a constant, then the evidence, ratios by their logarithm; agreement last."""
+    ratios = (math.log(max(value, _LEAST)) for value in (evidence.share, evidence.balance, evidence.borne_out))
     known = () if evidence.agreement is None else (evidence.agreement,)
-    inliers, balance = math.log1p(evidence.inliers), math.log(evidence.balance)
-    return 1.0, inliers, evidence.share, evidence.rival, balance, evidence.borne_out, *known
+    return 1.0, math.log1p(evidence.held), evidence.rival, *ratios, *known
 
 
 def confidence(evidence: Evidence) -> float:
@@ -93,6 +111,9 @@ def judge(evidence: Evidence) -> Verdict:
     rival = f"another pose explains {evidence.rival:.0%} as much"
     if evidence.rival == _UNSEEN:
         rival = "no other pose was found to compare with"
+    if sure >= _BELIEVE and evidence.held < _HELD:
+        nothing = "those lines are nearly parallel, and nothing fixes the shift along them"
+        return Verdict(Status.AMBIGUOUS, min(sure, 0.5), f"{basis}, but {nothing}")
     if sure >= _BELIEVE and evidence.rival < _RIVAL:
         return Verdict(Status.SUCCESS, sure, f"{basis}; {rival}")
     if sure >= _BELIEVE:  # a symmetric place: one of several equally good poses

@@ -78,16 +78,23 @@ def _distance(poses: Pose, source: LineSet, target: LineSet) -> Float[Tensor, "*
 
 
 def _jointly_optimised(pose: Pose, source: LineSet, target: LineSet, steps: int) -> Pose:
-    """Gauss-Newton on Eq. (13): under ``exp(omega, tau)`` d moves by omega x d, m by omega x m + tau x d."""
+    """Gauss-Newton on Eq. (13): under ``exp(omega, tau)`` d moves by omega x d, m by omega x m + tau x d.
+
+    It ends where a step does not lessen the sum, as among parallel lines, which leave a shift undetermined.
+    """
     if len(source) < 3:  # two lines are solved exactly
         return pose
+    moved = pose @ source
+    residual = (target.pluecker() - moved.pluecker()).flatten()
     for _ in range(steps):
-        moved = pose @ source
         turn, shift = skew(moved.direction), skew(moved.moment)
         by_moment = torch.cat([shift, turn], -1)  # (k, 3, 6)
         by_direction = torch.cat([turn, torch.zeros_like(turn)], -1)
         jacobian = torch.cat([by_moment, by_direction], -2).flatten(0, 1)  # (6 k, 6), of the residual l' - T l
-        residual = (target.pluecker() - moved.pluecker()).flatten()
-        step = torch.linalg.lstsq(jacobian, -residual[:, None]).solution[:, 0]
-        pose = Pose.exp(step) @ pose
+        trial = Pose.exp(torch.linalg.lstsq(jacobian, -residual[:, None]).solution[:, 0]) @ pose
+        moved = trial @ source
+        left = (target.pluecker() - moved.pluecker()).flatten()
+        if not bool(left.square().sum() < residual.square().sum()):
+            break
+        pose, residual = trial, left
     return pose

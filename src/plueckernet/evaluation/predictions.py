@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,7 @@ def predict(cell: Cell, estimator: Estimator, index: int, device: str = "cpu") -
     pair = cell.dataset.pair(cell.protocol, index)
     start = time.process_time()
     try:
-        estimate = estimator(pair)
+        estimate = _checked(estimator(pair))
         status = "failed" if estimate.target_T_source is None else "found"
     except DegenerateError as error:
         estimate, status = Estimate(None, {}, reason=str(error)), "failed"
@@ -116,6 +116,17 @@ def predict(cell: Cell, estimator: Estimator, index: int, device: str = "cpu") -
         matchable=matchable,
         unmatchable=unmatchable,
     )
+
+
+def _checked(estimate: Estimate) -> Estimate:
+    """The same, or, if what was found is no rigid motion, nothing found."""
+    if estimate.target_T_source is None:
+        return estimate
+    try:
+        Pose.from_matrix(estimate.target_T_source.matrix())
+    except InputError as error:
+        return replace(estimate, target_T_source=None, reason=str(error))
+    return estimate
 
 
 class Store:
