@@ -94,3 +94,11 @@ def test_commands_have_their_options(line: str) -> None:
 def test_a_wrong_option_would_be_noticed() -> None:
     with pytest.raises(Exception, match="No such option"):
         test_commands_have_their_options("plueckernet register a.obj b.obj --repport out.html")
+
+
+def test_the_reference_has_all_that_is_public() -> None:
+    text = (DOCS / "api.md").read_text(encoding="utf-8")
+    shown = {name for members in re.findall(r"members: \[(.*)\]", text) for name in members.split(", ")}
+    public = {name for name in plueckernet.__all__ if not name.startswith("__") and not name.endswith("Error")}
+    assert public - shown == {"Status"}  # which is told in words
+    assert "::: plueckernet.errors" in text
