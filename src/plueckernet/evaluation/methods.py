@@ -82,11 +82,12 @@ def all_methods(weights: Path | None = None) -> dict[str, Method]:
     def file(name: str) -> Path:
         return Path(name) if weights is None else weights / f"{name}.safetensors"
 
-    directed = RegistrationSettings(directed=True)
+    told = RegistrationSettings(directed=True, noise_at_origin=True)  # what the paper's method takes for granted
     found = [
         Method("icl", _icl, IclSettings()),
         Method("icl-undirected", _icl, IclSettings(sign_aware=True)),
         Method("ours", _learned, RegistrationSettings(), file("invariant")),
+        Method("ours-told", _learned, told, file("invariant")),
         Method("ours-without-weights", _registered, RegistrationSettings()),
         Method("bound", _bound, NoiseModel()),
         Method("ransac-published", _published_ransac, PublishedSettings()),
@@ -97,7 +98,7 @@ def all_methods(weights: Path | None = None) -> dict[str, Method]:
         found += [
             Method(f"regression-{domain}", _regression, None, regressor),
             published_method(f"pluecker-{domain}", net),
-            Method(f"pluecker-{domain}-refined", _registered, directed, net),
+            Method(f"pluecker-{domain}-refined", _registered, told, net),
         ]
     return {method.name: method for method in found}
 

@@ -48,6 +48,7 @@ class Look:
 # Colours that people who see few still tell apart (Okabe and Ito).
 LOOKS = {
     "ours": Look("#d55e00", "o"),
+    "ours-told": Look("#cc79a7", "h", "--"),
     "ours-without-weights": Look("#e69f00", "v", "--"),
     "pluecker": Look("#0072b2", "s"),
     "pluecker-cross": Look("#0072b2", "D", ":"),

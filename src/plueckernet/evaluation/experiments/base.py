@@ -26,6 +26,7 @@ ROLES = {
     "pluecker-refined": "PlückerNet, our estimation",
     "ours-without-weights": "ours, no weights",
     "ours": "ours",
+    "ours-told": "ours, told directions and noise",
     "bound": "bound (matches known)",
     "ransac-published": "RANSAC as published",
     "ransac-ours": "our RANSAC and refinement",
