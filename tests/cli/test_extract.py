@@ -52,11 +52,13 @@ def test_settings_arrive(cloud: Path, tmp_path: Path) -> None:
     assert float(read_lines(out).lengths().min()) >= 1.0
 
 
-def test_one_frame_and_a_folder_of_frames(tmp_path: Path) -> None:
+def test_one_frame_and_a_folder_of_frames(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scenes = tmp_path / "frames"
     scenes.mkdir()
     colour, depth = frame(scenes, 0)
     frame(scenes, 1)
+    for path in frame(scenes, 2):  # the lens covered: nothing to be seen
+        cv2.imwrite(str(path), np.zeros_like(cv2.imread(str(path), cv2.IMREAD_UNCHANGED)))
     out = tmp_path / "one.obj"
     assert run("extract", "--rgbd", colour, depth, "--intrinsics", 585, 585, 320, 240, "--out", out) == 0
     np.testing.assert_allclose(read_lines(out).endpoints[..., 2].numpy(), 1.2, atol=0.01)
@@ -64,6 +66,11 @@ def test_one_frame_and_a_folder_of_frames(tmp_path: Path) -> None:
     maps = sorted((tmp_path / "maps").iterdir())
     assert len(maps) == 2
     assert len(read_lines(maps[0])) == len(read_lines(out))
+    assert run("extract", "--rgbd", scenes, "--out", out) == 2
+    told = capsys.readouterr().err
+    assert f"{out}: cannot be made: File exists" in told
+    assert "frame-000002.color.png: no lines found" in told
+    assert f"3 frames, 0 to {len(read_lines(out))} lines each" in told
 
 
 def test_bad_input(cloud: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

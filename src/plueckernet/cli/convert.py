@@ -11,12 +11,12 @@ import typer
 def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="File, or folder of LIMAP tracks, to read.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="File to write.")],
-    lod: Annotated[str | None, typer.Option(help="Level of detail of CityJSON [default: the highest].")] = None,
+    lod: Annotated[str | None, typer.Option(help="Level of detail of CityJSON.", show_default="the highest")] = None,
     from_format: Annotated[
-        str | None, typer.Option("--from", metavar="FORMAT", help="Format of IN [default: by content].")
+        str | None, typer.Option("--from", metavar="FORMAT", help="Format of IN.", show_default="by content")
     ] = None,
     to_format: Annotated[
-        str | None, typer.Option("--to", metavar="FORMAT", help="Format of OUT [default: by suffix].")
+        str | None, typer.Option("--to", metavar="FORMAT", help="Format of OUT.", show_default="by suffix")
     ] = None,
     clip: Annotated[
         float | None,

@@ -24,10 +24,11 @@ def extract(
         Path | None, typer.Option(metavar="FILE", help="Write length, support and residual of each line as CSV.")
     ] = None,
     spacing: Annotated[
-        float | None, typer.Option(metavar="LENGTH", help="Thin the cloud to it [default: by the cloud].")
+        float | None, typer.Option(metavar="LENGTH", help="Thin the cloud to it.", show_default="by the cloud")
     ] = None,
     min_length: Annotated[
-        float | None, typer.Option(metavar="LENGTH", help="Shortest line [default: by the cloud; 0.08 for images].")
+        float | None,
+        typer.Option(metavar="LENGTH", help="Shortest line.", show_default="by the cloud; 0.08 for images"),
     ] = None,
     viewpoint: Annotated[
         tuple[float, float, float] | None,
@@ -77,6 +78,7 @@ def _frames(
     from plueckernet.cli.progress import slow_bar
     from plueckernet.errors import InputError
     from plueckernet.extraction import Intrinsics, RgbdSettings, extract_rgbd
+    from plueckernet.io import write_lines
     from plueckernet.sensing import camera_images
 
     def lines(frame: CameraFrame) -> ExtractedLines:
@@ -88,11 +90,23 @@ def _frames(
         frames = _sequence(inputs[0])
         if quality is not None:
             raise InputError("--quality is for one frame, not for a folder")
-        out.mkdir(parents=True, exist_ok=True)
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{out}: cannot be made: {error.strerror}") from error
+        counts = []
         with slow_bar(f"extracting lines from {len(frames)} frames") as progress:
             for done, frame in enumerate(frames):
-                _write(lines(frame), frame.colour, out / f"{frame.name}.obj", None, quiet)
+                found = lines(frame)
+                counts.append(len(found))
+                if len(found) == 0:
+                    typer.echo(f"{frame.colour}: no lines found, no map written", err=True)
+                else:
+                    write_lines(out / f"{frame.name}.obj", found.lines)
                 progress((done + 1) / len(frames))
+        if not quiet:
+            span = f"{min(counts)} to {max(counts)} lines each, median {median(counts):g}"
+            typer.echo(f"{inputs[0]}: {len(frames)} frames, {span}; maps written to {out}", err=True)
         return
     if len(inputs) != 2 or intrinsics is None:
         raise InputError("--rgbd: expected a folder of frames, or COLOUR DEPTH and --intrinsics FX FY CX CY")

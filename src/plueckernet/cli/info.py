@@ -21,9 +21,9 @@ _BAR_CELLS = 24
 
 def info(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Line maps to look at.")],
-    lod: Annotated[str | None, typer.Option(help="Level of detail of CityJSON [default: the highest].")] = None,
+    lod: Annotated[str | None, typer.Option(help="Level of detail of CityJSON.", show_default="the highest")] = None,
     from_format: Annotated[
-        str | None, typer.Option("--from", metavar="FORMAT", help="Format of the files [default: by content].")
+        str | None, typer.Option("--from", metavar="FORMAT", help="Format of the files.", show_default="by content")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list, one object a file.")] = False,
 ) -> None:

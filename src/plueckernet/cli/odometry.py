@@ -21,7 +21,9 @@ def odometry(
         Path, typer.Argument(metavar="SEQUENCE", help="Folder: TUM RGB-D, 7-Scenes, KITTI, or line maps.")
     ],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where trajectory, map and picture go.")],
-    layout: Annotated[str | None, typer.Option(help="tum, 7scenes, kitti or lines [default: by the files].")] = None,
+    layout: Annotated[
+        str | None, typer.Option(help="tum, 7scenes, kitti or lines.", show_default="by the files")
+    ] = None,
     local_map: Annotated[
         bool,
         typer.Option("--local-map/--frame-to-frame", help="Lay frames on all lines seen lately, or only on the last."),

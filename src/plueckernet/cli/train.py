@@ -11,7 +11,7 @@ import typer
 def train(
     config: Annotated[str, typer.Argument(metavar="CONFIG", help="A .toml file, or the name of a shipped one.")],
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where checkpoints and logs go [default: runs/NAME].")
+        Path | None, typer.Option(metavar="FOLDER", help="Where checkpoints and logs go.", show_default="runs/NAME")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the training in that folder.")] = False,
     device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, ...")] = "cpu",

@@ -21,7 +21,7 @@ def export(
         Path, typer.Argument(metavar="CHECKPOINT", help="A checkpoint, or the folder of a training: its best.")
     ],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the weights and their card go.")],
-    name: Annotated[str | None, typer.Option(help="What the model is called [default: as its config].")] = None,
+    name: Annotated[str | None, typer.Option(help="What the model is called.", show_default="as its config")] = None,
     results: Annotated[Path | None, typer.Option(metavar="JSON", help="Numbers to put on the card.")] = None,
     half: Annotated[bool, typer.Option("--half", help="In 16 bits: half the size.")] = False,
 ) -> None:
