@@ -1,6 +1,6 @@
 """docs/results.md and its figures, made from what `plueckernet reproduce` wrote.
 
-    plueckernet reproduce all --out OUT --workers 2 --data ablations=benchmarks/results/ablations.json
+    plueckernet reproduce all --out OUT --workers 2 --data ablations=trained/ablations.json
     cp OUT/*.json benchmarks/results/experiments/
     python -m benchmarks.results_page
 
@@ -11,16 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
-from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.crops_table import beside
 from benchmarks.harness import RESULTS
+from benchmarks.results_verdict import against_table_1, in_short, same_pairs, sigma
 from plueckernet.evaluation.experiments import EXPERIMENTS, Document, Experiment
-from plueckernet.evaluation.paper import QUARTILES, TABLE_1
 from plueckernet.evaluation.reproduce import read_document, write_figures
-from plueckernet.evaluation.tables import Table
 
 FOLDER = RESULTS / "experiments"
 DOCS = Path(__file__).parents[1] / "docs"
@@ -32,16 +29,6 @@ Made by `python -m benchmarks.results_page` from `benchmarks/results/experiments
 0.5 m. A pair without a pose, because a method gave up or could not use the input, counts as a failure everywhere.
 Stars in figures are numbers that the paper publishes.
 """
-COMPARED = {  # experiments that count right poses
-    "table1": "Table 1",
-    "overlap": "overlap",
-    "noise": "noise",
-    "odometry": "consecutive views",
-    "undirected": "directions",
-    "rotation": "rotation in °",
-    "translation": "translation in m",
-    "wrong-matches": "share of wrong matches, RANSAC alone",
-}
 COMPARABLE = """## What can be compared and what cannot
 
 - **The data differ.** The paper's datasets cannot be had here; the stand-ins are synthetic houses and towns, made so
@@ -60,9 +47,9 @@ def page(folder: Path = FOLDER) -> str:
     found = {
         name: read_document(one, folder) for name, one in EXPERIMENTS.items() if (folder / f"{name}.json").exists()
     }
-    parts = [INTRODUCTION + certainty(found)]
+    parts = [INTRODUCTION + certainty(found), in_short(found)]
     if "table1" in found:
-        parts.append(verdict(found["table1"]))
+        parts.append(against_table_1(found["table1"]))
     parts += [same_pairs(found), COMPARABLE]
     parts += [section(EXPERIMENTS[name], document) for name, document in found.items()]
     parts.append(crops(RESULTS if folder == FOLDER else folder))
@@ -80,72 +67,9 @@ def certainty(found: dict[str, Document]) -> str:
     fewest, most = min(counts.values()), counts.get("table1", max(counts.values()))
     return (
         f"Table 1 and what follows from it rest on {most} pairs of either dataset, every other number on at least "
-        f"{fewest}: a share of 90 % of so many is uncertain by {100 * _sigma(0.9, most):.1f} and "
-        f"{100 * _sigma(0.9, fewest):.1f} points (one sigma).\n"
+        f"{fewest}: a share of 90 % of so many is uncertain by {100 * sigma(0.9, most):.1f} and "
+        f"{100 * sigma(0.9, fewest):.1f} points (one sigma).\n"
     )
-
-
-def verdict(table1: Document) -> str:
-    """Every number of the paper's row beside ours; what is below it is bold."""
-    who = {"ours": "our default", "pluecker": "PlückerNet trained here"}
-    below = dict.fromkeys(who, 0)
-    rows = []
-    for name, paper in TABLE_1.items():
-        cells = table1["cells"][name]
-        for quantity, unit in (("rotation", "°"), ("translation", " m")):
-            for i, which in enumerate(QUARTILES):
-                published, row = paper["PlückerNet"][quantity][i], [f"{name}, {quantity}, {which}"]
-                row.append(f"{published:.3f}{unit}")
-                for role in who:
-                    mine = cells[role][quantity][i]
-                    good = mine is not None and mine < published
-                    below[role] += good
-                    text = "no pose" if mine is None else f"{mine:.3f}{unit}"
-                    row.append(f"**{text}**" if good else text)
-                rows.append(row)
-    counts = "; ".join(f"{who[role]} is below {count} of the {len(rows)}" for role, count in below.items())
-    table = Table("Published for PlückerNet, and measured here", ["", "published", *who.values()], rows)
-    sentence = f"Of the numbers that the paper publishes for its method, {counts}. They are of other data: see below."
-    return "\n".join(["## Against the published Table 1", "", sentence, "", table.markdown(), ""])
-
-
-def same_pairs(found: dict[str, Document]) -> str:
-    """Where our default is better, level or worse than the paper's method and its baseline on the same pairs."""
-    rows = []
-    for title, name, values, ours, others, pairs in duels(found):
-        places: dict[str, list[str]] = {"better": [], "level": [], "worse": []}
-        for value, mine, best in zip(values, ours, map(max, zip(*others, strict=True)), strict=True):
-            margin = 2 * math.hypot(_sigma(mine, pairs), _sigma(best, pairs))
-            places["better" if mine - best > margin else "worse" if best - mine > margin else "level"].append(value)
-        rows.append([f"{title}, {name}", *("; ".join(places[one]) or "–" for one in places)])
-    if not rows:
-        return ""
-    about = (
-        "Success of our default against the better of ICL and PlückerNet trained here, which are given the directions "
-        "of lines. Better or worse is what differs by more than two sigma; the rest is level.\n"
-    )
-    table = Table("Where we are better, and where not", ["", "better at", "level at", "worse at"], rows)
-    return "\n".join(["## On the same pairs", "", about, table.markdown(), ""])
-
-
-Duel = tuple[str, str, list[str], list[float], list[list[float]], int]
-
-
-def duels(found: dict[str, Document]) -> Iterator[Duel]:
-    """Title, dataset, names of the places, our success at each, that of the others, pairs at each."""
-    for key, title in COMPARED.items():
-        for name, methods in found[key]["cells"].items() if key in found else ():
-            many = {role: cells if isinstance(cells, list) else [cells] for role, cells in methods.items()}
-            rates = {role: [cell["success"] for cell in cells] for role, cells in many.items()}
-            ours = rates.get("ours", rates.get("ransac-ours", []))
-            others = [rates[role] for role in ("icl", "pluecker", "ransac-published") if role in rates]
-            yield title, name, found[key].get("names", ["all"]), ours, others, found[key]["pairs"][name]
-
-
-def _sigma(share: float, count: int) -> float:
-    """Of a share of so many, which even where all are right is no certainty."""
-    kept = (share * count + 1) / (count + 2)
-    return math.sqrt(kept * (1 - kept) / count)
 
 
 def crops(folder: Path) -> str:

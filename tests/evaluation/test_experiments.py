@@ -6,7 +6,8 @@ import re
 
 import pytest
 from benchmarks.crops_table import Outcome, beside, tables
-from benchmarks.results_page import DOCS, FOLDER, IMAGES, crops, page, same_pairs, verdict
+from benchmarks.results_page import DOCS, FOLDER, IMAGES, crops, page
+from benchmarks.results_verdict import against_table_1, in_short, relative_to_icl, same_pairs
 from tests.evaluation.small import pairs_folder, scenes_folder, weights_folder
 
 from plueckernet.cli import main
@@ -218,7 +219,7 @@ def test_the_page_counts_what_is_below_the_published(reproduced):
         for quantity, quartiles in TABLE_1[name]["PlückerNet"].items():
             cells["ours"][quantity] = [better * value for value in quartiles]
             cells["pluecker"][quantity] = [None] * 3
-    text = verdict(document)
+    text = against_table_1(document)
     assert "our default is below 6 of the 12; PlückerNet trained here is below 0 of the 12" in text
     assert "| 0.468° | **0.421°** | no pose |" in text
 
@@ -235,6 +236,20 @@ def test_the_page_says_where_we_are_better_and_where_not(reproduced):
     assert better.split("; ") == document["names"][:5]
     assert level == document["names"][5]
     assert worse == document["names"][6]
+    worse_in_short = next(line for line in in_short({"noise": document}).splitlines() if ", worse than" in line)
+    assert worse_in_short.count(document["names"][6]) == 2
+
+
+def test_errors_are_compared_relative_to_icl(reproduced):
+    document = read_document(EXPERIMENTS["table1"], reproduced)
+    for name, cells in document["cells"].items():
+        for quantity in ("rotation", "translation"):
+            published = TABLE_1[name]["PlückerNet"][quantity][1] / TABLE_1[name]["ICL"][quantity][1]
+            cells["icl"][quantity] = [None, 10.0, None]
+            factor = 1.01 if (name, quantity) == ("outdoor", "translation") else 0.99
+            cells["ours"][quantity] = [None, 10 * published * factor, None]
+    assert [name for name, better in relative_to_icl(document).items() if not better] == ["outdoor translation"]
+    assert "in 3 of 4 cases, but not of outdoor translation." in in_short({"table1": document})
 
 
 def test_every_committed_figure_is_shown_and_every_shown_one_committed():
