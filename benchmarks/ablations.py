@@ -32,7 +32,7 @@ from plueckernet.evaluation.datasets import StandIn
 from plueckernet.evaluation.metadata import metadata
 from plueckernet.evaluation.methods import published_method
 from plueckernet.evaluation.predictions import Cell, Prediction
-from plueckernet.evaluation.runner import Runner, RunSettings
+from plueckernet.evaluation.runner import Runner, RunSettings, begin_worker
 from plueckernet.evaluation.summary import summarise
 from plueckernet.io.atomic import atomic_write
 from plueckernet.models import PlueckerConfig
@@ -98,9 +98,8 @@ class Job:
 
 def trained(job: Job, a: argparse.Namespace) -> bool:
     """Train, or go on with it; whether it is finished."""
-    if job.weights.exists():
+    if job.weights.with_suffix(".json").exists():  # the card is written last
         return True
-    torch.set_num_threads(1)
     resume = (job.folder / "last" / "state.json").exists()
     talks = (job.model, job.seed) == (PlueckerConfig(), 0)
     outcome = train(job.config(a), job.folder, device=a.device, resume=resume, minutes=a.minutes, quiet=not talks)
@@ -183,7 +182,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if a.processes == 1:
         finished = [trained(job, a) for job in jobs]
     else:
-        with ProcessPoolExecutor(min(len(jobs), a.processes), multiprocessing.get_context("spawn")) as pool:
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(min(len(jobs), a.processes), spawn, begin_worker) as pool:
             finished = list(pool.map(partial(trained, a=a), jobs))
     done = [job for job, whole in zip(jobs, finished, strict=True) if whole]
     rows = judged(done, a)

@@ -109,7 +109,7 @@ class Runner:
             return
         if self._pool is None:
             spawn: Any = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.settings.workers, spawn, _begin)
+            self._pool = ProcessPoolExecutor(self.settings.workers, spawn, begin_worker)
         cells = {self._pool.submit(_work, job): job[0] for job in jobs}
         for future in as_completed(cells):
             yield cells[future], future.result()
@@ -118,7 +118,7 @@ class Runner:
 OTHER_DATA = ("ablations",)  # names of `RunSettings.data` that are no datasets of scenes
 
 
-def _begin() -> None:
+def begin_worker() -> None:
     """Of a process: one thread, and no life without the one that started it."""
     torch.set_num_threads(1)
     parent = multiprocessing.parent_process()
