@@ -22,7 +22,7 @@ import platform
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import product
+from itertools import product, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -140,10 +140,11 @@ def run(settings: Settings, path: Path, processes: int, most: int | None = None)
 
     What an earlier run has found is kept.
     """
-    cache, wanted, every = path.with_suffix(".open3d.jsonl"), asdict(settings), read_pairs(path)
-    pairs = [pair for share in range(len(BINS)) for pair in [one for one in every if one.share == share][:most]]
+    cache, wanted, pairs = path.with_suffix(".open3d.jsonl"), asdict(settings), read_pairs(path)
+    shares = [[i for i, pair in enumerate(pairs) if pair.share == share][:most] for share in range(len(BINS))]
+    chosen = [index for row in zip_longest(*shares) for index in row if index is not None]
     kept = {line["pair"]: line["outcome"] for line in _lines(cache) if line["settings"] == wanted}
-    missing = [index for index in range(len(pairs)) if index not in kept]
+    missing = [index for index in chosen if index not in kept]
     with ProcessPoolExecutor(processes) as pool, cache.open("a", encoding="utf-8") as stream:
         for index, outcome in zip(
             missing, pool.map(partial(one_pair, settings), (pairs[index] for index in missing)), strict=True
@@ -151,7 +152,7 @@ def run(settings: Settings, path: Path, processes: int, most: int | None = None)
             kept[index] = asdict(outcome)
             stream.write(json.dumps({"settings": wanted, "pair": index, "outcome": kept[index]}) + "\n")
             stream.flush()
-    return tables([Outcome(**kept[index]) for index in range(len(pairs))])
+    return tables([Outcome(**kept[index]) for index in chosen])
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -168,6 +169,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs-from", type=Path, required=True, help="pairs of real maps")
     parser.add_argument("--tune-on", type=Path, required=True, help="pairs of synthetic scenes")
+    parser.add_argument("--most", type=int, help="pairs of real maps for every share [default: all]")
     parser.add_argument("--processes", type=int, default=1)
     options = parser.parse_args()
     tried = []
@@ -176,7 +178,7 @@ def main() -> None:
         tried.append({**asdict(settings), "synthetic_success": rates})
         print(tried[-1], flush=True)
     best = max(range(len(CHOICES)), key=lambda index: sum(tried[index]["synthetic_success"]))
-    values = run(CHOICES[best], options.pairs_from, options.processes)
+    values = run(CHOICES[best], options.pairs_from, options.processes, options.most)
     about = {"open3d": o3d.__version__, "python": platform.python_version(), "numpy": np.__version__}
     which = {"pairs": sum(row["pairs"] for row in values["totals"]), "fingerprint": fingerprint(options.pairs_from)}
     document = {"metadata": about, **which, "settings": asdict(CHOICES[best]), "tried": tried, **values}

@@ -75,8 +75,8 @@ def beside(results: Mapping[str, dict[str, Any]]) -> list[str]:
     for name in [*dict.fromkeys(row["map"] for row in first["maps"]), None]:
         groups = [_rows_of(values, name) for values in results.values()]
         cells = [" / ".join(_right(row) for row in rows) for rows in zip(*groups, strict=True)]
-        count = sum(row["pairs"] for row in groups[0])
-        lines.append(f"| {name or '**all**'} | {count} | {' | '.join(cells)} |")
+        counts = dict.fromkeys(str(sum(row["pairs"] for row in rows)) for rows in groups)  # one, if it is the same
+        lines.append(f"| {name or '**all**'} | {' / '.join(counts)} | {' | '.join(cells)} |")
     return lines
 
 
