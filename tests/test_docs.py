@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -102,3 +103,12 @@ def test_the_reference_has_all_that_is_public() -> None:
     public = {name for name in plueckernet.__all__ if not name.startswith("__") and not name.endswith("Error")}
     assert public - shown == {"Status"}  # which is told in words
     assert "::: plueckernet.errors" in text
+
+
+def test_the_sizes_of_reports_are_those_measured() -> None:
+    """After python -m benchmarks.report."""
+    text = " ".join((DOCS / "report.md").read_text(encoding="utf-8").split())
+    small, large = json.loads((DOCS.parent / "benchmarks/results/report.json").read_text())["reports"]
+    assert f"{small['megabytes']:.2f} MB for 2,000 lines a side and {large['megabytes']:.2f} MB for 20,000" in text
+    assert f"{large['frame_while_turning_over_smallest']:.1f} times as long" in text
+    assert small["megabytes"] < 3

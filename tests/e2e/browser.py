@@ -77,7 +77,8 @@ class Watched:
         if folder:
             self.page.wait_for_timeout(500)
             shot = Image.open(io.BytesIO(self.page.screenshot())).convert("RGB")
-            shot.quantize(255, dither=Image.Dither.NONE).save(Path(folder) / name, optimize=True)
+            few = shot.quantize(255, method=Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
+            few.save(Path(folder) / name, optimize=True)
 
 
 def _pixels(png: bytes) -> np.ndarray:

@@ -85,7 +85,6 @@ def test_the_slider_takes_the_maps_apart(open_page, reports) -> None:
     good.page.locator("#progress").fill("0")
     before = good.picture()
     assert changed_share(after, before) > 0.05
-    good.keep("report-before.png")
     good.page.locator("#play").click()
     good.wait("document.getElementById('progress').value === '1'")
     assert changed_share(after, good.picture()) == 0

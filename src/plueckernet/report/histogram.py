@@ -9,7 +9,7 @@ from html import escape
 import numpy as np
 from jaxtyping import Float64
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 420, 150, 30, 24, 18
+_WIDTH, _HEIGHT, _RIGHT, _BOTTOM, _TOP = 420, 150, 24, 24, 18
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,16 @@ class _Axes:
     unit: str
 
     @property
+    def left(self) -> int:
+        """Room for the number of the tallest bar."""
+        return 9 + 7 * max(3, len(str(self.tallest)))
+
+    @property
     def floor(self) -> int:
         return _HEIGHT - _BOTTOM
 
     def x(self, bins: float | int) -> float:
-        return _LEFT + bins * (_WIDTH - _LEFT - 10) / self.count
+        return self.left + bins * (_WIDTH - self.left - _RIGHT) / self.count
 
     def y(self, height: int) -> float:
         return self.floor - height * (self.floor - _TOP) / max(self.tallest, 1)
@@ -40,7 +45,7 @@ def histogram_svg(values: Float64[np.ndarray, " n"], title: str, unit: str, full
     axes = _Axes(step, count, int(heights.max()), unit)
     parts = [_bar(axes, place, int(height), full) for place, height in enumerate(heights)]
     parts += [_tick(axes, place) for place in range(0, count + 1, max(1, count // 5))]
-    parts.append(f'<text class="tick" x="{_LEFT - 5}" y="{_TOP + 4}" text-anchor="end">{axes.tallest}</text>')
+    parts.append(f'<text class="tick" x="{axes.left - 5}" y="{_TOP + 4}" text-anchor="end">{axes.tallest}</text>')
     median = float(np.median(values))
     parts.append(_median(axes, median))
     words = f"{title}: {len(values)} pairs, median {median:.2g}{unit}, largest {float(values.max()):.2g}{unit}"

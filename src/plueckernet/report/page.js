@@ -279,14 +279,16 @@
   function drawMaps(moved, look) {
     const matches = Boolean(look) && $("show-matches").checked;
     const ramped = matches && $("colour").value === "residual";
-    const sides = [["target", target, STILL, 3], ["source", source, moved, 1.5]];
+    const crowd = Math.sqrt(3000 / Math.max(source.count, target.count)) / state.zoom; // many lines seen from afar are thin
+    const thin = Math.min(1, Math.max(0.4, crowd));
+    const sides = [["target", target, STILL, 3 * thin], ["source", source, moved, 1.5 * thin]];
     for (const only of [0, 1]) {
       for (const [name, what, a, width] of sides) {
         if (!$(`show-${name}`).checked || (only === 0 && !$("show-unmatched").checked)) continue;
         const dim = matches && only === 0;
         const broad = name === "target" && !dim;
         stroke(what, {
-          colour: palette[name], a, only, width: dim ? 1.1 : width, ramped: ramped && only === 1,
+          colour: palette[name], a, only, width: dim ? 1.1 * thin : width, ramped: ramped && only === 1,
           alpha: dim ? 0.42 : broad ? 0.5 : 0.95,
         });
       }

@@ -184,7 +184,7 @@ def _evidence(result: RegistrationResult, about: About) -> str:
         ("matches", f"{len(result.matches):,} putative ones to start from"),
         ("explained", f"{result.evidence.share:.0%} of the smaller map"),
         ("borne out", f"{result.evidence.borne_out:.0%} of the lines that come to lie where the other map has lines"),
-        ("best other pose", f"explains {result.evidence.rival:.0%} as much"),
+        ("best other pose", _rival(result)),
     ]
     if result.evidence.agreement is not None:
         rows.append(("agreement", f"with {result.evidence.agreement:.0%} of what the matcher proposed"))
@@ -192,6 +192,11 @@ def _evidence(result: RegistrationResult, about: About) -> str:
         rows.append(("noise", f"a line is off by {digits(position)} and {digits(direction)}° (one sigma, estimated)"))
     rows += [("note", note) for note in about.notes]
     return f"<h2>What it rests on</h2>{_list(rows)}"
+
+
+def _rival(result: RegistrationResult) -> str:
+    share = f"{result.evidence.rival:.0%} as much"
+    return f"explains {share}" if result.alternatives else f"none was found; one that explains {share} is assumed"
 
 
 def _time(result: RegistrationResult) -> str:
