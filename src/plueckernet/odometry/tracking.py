@@ -107,7 +107,7 @@ def track(
             motion = _frame_to_frame(lines, before, velocity, settings, matcher)
         world_T_sensor, on_map = world_T_previous @ motion.pose, False
         if settings.local_map and steps:
-            world_T_sensor, on_map = _on_local_map(lines, world_T_sensor, line_map, len(steps), settings)
+            world_T_sensor, on_map = _on_local_map(lines, world_T_sensor, line_map, len(steps), settings, matcher)
         line_map = _extended(line_map, lines, world_T_sensor, len(steps), settings)
         velocity = world_T_previous.inverse() @ world_T_sensor
         found = motion.pose, motion.tracking, len(lines), motion.inliers, on_map, motion.confidence
@@ -153,13 +153,18 @@ def _apart(pose: Pose, other: Pose, lines: LineSet) -> float:
 
 
 def _on_local_map(
-    lines: LineSet, world_T_sensor: Pose, line_map: LineMap, frame: int, settings: OdometrySettings
+    lines: LineSet,
+    world_T_sensor: Pose,
+    line_map: LineMap,
+    frame: int,
+    settings: OdometrySettings,
+    matcher: LineMatcher | str,
 ) -> tuple[Pose, bool]:
     """The pose improved on the lines seen lately, if enough of them coincide and it stays near."""
     local = line_map.recent(frame - settings.window)
     if int(local.sum()) < _FEWEST or len(lines) < _FEWEST:
         return world_T_sensor, False
-    result = refine(lines, line_map.lines(local), world_T_sensor, settings=settings.registration)
+    result = refine(lines, line_map.lines(local), world_T_sensor, matcher=matcher, settings=settings.registration)
     # Whether it is the only such pose is not asked here: frame-to-frame has answered that.
     (improved, *_) = *_as_good(result, 1.0), world_T_sensor
     if len(result.inliers) < settings.fewest:
