@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +117,9 @@ def _scans(folder: Path) -> Iterator[tuple[str, Cloud, Cloud, Pose]]:
     ]
     rows = [row.split() for row in (kitti / "graph.txt").read_text().splitlines() if row.startswith("v")]
     poses = [_pose_from_numbers([float(field) for field in row[1:8]]) for row in rows]
-    for place in range(len(scans) - 1):
-        yield "KITTI 07", scans[place + 1], scans[place], poses[place].inverse() @ poses[place + 1]
+    for first, second in combinations(range(len(scans)), 2):
+        group = "KITTI 07" if second == first + 1 else "KITTI 07, further apart"
+        yield group, scans[second], scans[first], poses[first].inverse() @ poses[second]
 
 
 def _turned(group: str, source: Cloud, target: Cloud, truth: Pose, seed: int) -> Pair:

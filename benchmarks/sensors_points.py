@@ -34,6 +34,7 @@ VOXELS = {  # m
     "car": (0.1, 0.3),
     "small_gicp street": (0.3, 0.5),
     "KITTI 07": (0.5, 1.0),
+    "KITTI 07, further apart": (0.5, 1.0),
     "7-Scenes kitchen": (0.03, 0.05),
 }
 registration, odometry = o3d.pipelines.registration, o3d.pipelines.odometry
