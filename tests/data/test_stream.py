@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from plueckernet.data import make_scene
+from plueckernet.data import stream as module
 from plueckernet.data.batches import PairBatch
-from plueckernet.data.stream import PairStream, StreamSettings
+from plueckernet.data.stream import PairStream, StreamSettings, float32_products
 from plueckernet.errors import InputError
 from plueckernet.geometry import Pose
 from plueckernet.io import write_lines
@@ -127,3 +130,18 @@ def test_an_empty_folder_is_refused(tmp_path) -> None:
     settings = StreamSettings(lines=str(tmp_path), sizes=(64,), pool=4, fresh=0)
     with pytest.raises(InputError, match="no line maps"):
         PairStream(settings, batch=4).batch(0)
+
+
+def test_pairs_are_exact_though_training_computes_roughly(monkeypatch) -> None:
+    seen = []
+    plain = module.paper_batch
+
+    def watched(*arguments: object) -> PairBatch:
+        seen.append(torch.get_float32_matmul_precision())
+        return plain(*arguments)
+
+    monkeypatch.setattr(module, "paper_batch", watched)
+    with float32_products("high"):
+        PairStream(replace(SMALL, protocol="paper"), batch=4).batch(0)
+        assert torch.get_float32_matmul_precision() == "high"
+    assert seen == ["highest"]

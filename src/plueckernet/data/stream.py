@@ -5,8 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -89,12 +90,13 @@ class PairStream:
         counts = self._counts[scene]
         real = torch.arange(s.stored, device=self._device) < counts[:, None]
         scenes = SceneBatch(self._endpoints[scene], real)
-        if s.protocol == "paper":
-            joint = paper_batch(scenes, lines, s.keep, generator)
-        else:
-            infinite = _alternating(step // len(s.sizes), s.infinite)
-            surveys = s.surveys / 4 if infinite else s.surveys
-            joint = mixed_batch(scenes, lines, s.keep, surveys, infinite, generator)
+        with float32_products("highest"):  # what is good enough for a network moves lines by millimetres
+            if s.protocol == "paper":
+                joint = paper_batch(scenes, lines, s.keep, generator)
+            else:
+                infinite = _alternating(step // len(s.sizes), s.infinite)
+                surveys = s.surveys / 4 if infinite else s.surveys
+                joint = mixed_batch(scenes, lines, s.keep, surveys, infinite, generator)
         return joint if self._world == 1 else _rows(joint, slice(self._rank, None, self._world))
 
     def close(self) -> None:
@@ -184,6 +186,17 @@ def _centred(lines: LineSet, path: Path) -> LineSet:
     if lines.endpoints is None:
         raise InputError(f"{path}: training needs segments, not infinite lines")
     return lines.shifted(lines.centre())
+
+
+@contextmanager
+def float32_products(precision: Literal["highest", "high"]) -> Iterator[None]:
+    """Compute products of float32 matrices to their last digit, or on a GPU in TF32, which keeps three of them."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def _alternating(turn: int, share: float) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import torch
 
-from plueckernet.data.stream import PairStream
+from plueckernet.data.stream import PairStream, float32_products
 from plueckernet.errors import InputError
 from plueckernet.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from plueckernet.training.config import TrainingConfig
@@ -55,7 +55,8 @@ def train(
     clock = _Clock(minutes)
     with ExitStack() as stack:
         these = stack.enter_context(processes(device, settings.batch))
-        stack.enter_context(_fast_products(these.device))
+        if these.device.type == "cuda":
+            stack.enter_context(float32_products("high"))  # TF32
         stop = stack.enter_context(_signals())
         trainer = Trainer(config, these)
         last = out / "last"
@@ -207,15 +208,3 @@ def _signals() -> Iterator[_Stop]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def _fast_products(device: torch.device) -> Iterator[None]:
-    """Products of float32 matrices in TF32 on a GPU, as long as training lasts."""
-    before = torch.get_float32_matmul_precision()
-    if device.type == "cuda":
-        torch.set_float32_matmul_precision("high")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
