@@ -1,7 +1,8 @@
-"""The table of numbers in README.md, made from ``results/*.json``.
+"""The tables of numbers in README.md and docs/numbers.md, made from ``results/*.json``.
 
-``python -m benchmarks.readme_table`` writes it between two markers. A result takes part by a list ``table`` of rows,
-each with ``what`` was measured, what was ``asked`` of it (may be missing) and what was ``measured``, as text.
+``python -m benchmarks.readme_table`` writes them between two markers: in the README what has a goal, in the docs all. A
+result takes part by a list ``table`` of rows, each with ``what`` was measured, what was ``asked`` of it (may be missing)
+and what was ``measured``, as text.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from benchmarks.harness import RESULTS
 
 README = Path(__file__).parents[1] / "README.md"
+NUMBERS = README.parent / "docs" / "numbers.md"
 BEGIN = "<!-- numbers: written by python -m benchmarks.readme_table -->"
 END = "<!-- end of numbers -->"
 ORDER = (
@@ -35,26 +37,27 @@ def rows(name: str, result: dict[str, Any]) -> list[tuple[str, str, str]]:
     return known[name](result) if name in known else []
 
 
-def table(folder: Path = RESULTS) -> str:
-    """All results that there are, as one Markdown table."""
+def table(folder: Path = RESULTS, *, goals: bool = False) -> str:
+    """All results that there are, or those with a goal, as one Markdown table."""
     paths = sorted(folder.glob("*.json"), key=lambda path: (_place(path.stem), path.stem))
     found = [
         (*row, path.name)
         for path in paths
         for row in rows(path.stem, json.loads(path.read_text(encoding="utf-8")))
+        if row[1] or not goals
     ]  # fmt: skip
     if not found:
         return "No benchmark has been run yet: `make bench`."
     lines = [f"| {what} | {asked or '–'} | {measured} | `{source}` |" for what, asked, measured, source in found]
-    return "\n".join(["| what | asked | measured | in `benchmarks/results` |", "|---|---|---|---|", *lines])
+    return "\n".join(["| what | goal | measured | in `benchmarks/results` |", "|---|---|---|---|", *lines])
 
 
-def filled(readme: str, content: str) -> str:
-    """The README with the content between its markers."""
-    before, begin, rest = readme.partition(BEGIN)
+def filled(page: str, content: str) -> str:
+    """The page with the content between its markers."""
+    before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
-        raise ValueError(f"README.md has no {BEGIN!r} followed by {END!r}")
+        raise ValueError(f"the page has no {BEGIN!r} followed by {END!r}")
     return f"{before}{BEGIN}\n\n{content}\n\n{END}{after}"
 
 
@@ -100,11 +103,12 @@ def _gpu_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def main() -> None:
-    """Write the table; say which results have none."""
-    README.write_text(filled(README.read_text(encoding="utf-8"), table()), encoding="utf-8")
+    """Write the tables; say which results have none."""
+    for page, content in ((README, table(goals=True)), (NUMBERS, table())):
+        page.write_text(filled(page.read_text(encoding="utf-8"), content), encoding="utf-8")
     for path in sorted(RESULTS.glob("*.json")):
         if not rows(path.stem, json.loads(path.read_text(encoding="utf-8"))):
-            print(f"{path.name} has no rows for the README")
+            print(f"{path.name} has no rows for the tables")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from benchmarks.readme_table import BEGIN, END, README, filled, rows, table
+from benchmarks.readme_table import BEGIN, END, NUMBERS, README, filled, rows, table
 from tests.cli.helpers import FRIDAY, MONDAY, run
 
 ROOT = README.parent
@@ -53,16 +53,20 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_the_table_is_current() -> None:
     """After a benchmark: python -m benchmarks.readme_table."""
-    text = README.read_text(encoding="utf-8")
-    assert filled(text, table()) == text
+    for page, content in ((README, table(goals=True)), (NUMBERS, table())):
+        text = page.read_text(encoding="utf-8")
+        assert filled(text, content) == text
 
 
 def test_a_table_of_any_results(tmp_path: Path) -> None:
     assert "make bench" in table(tmp_path)
     (tmp_path / "new.json").write_text('{"table": [{"what": "speed", "asked": "≥ 2", "measured": "3"}]}', "utf-8")
     (tmp_path / "old.json").write_text("{}")
-    assert table(tmp_path).splitlines()[2:] == ["| speed | ≥ 2 | 3 | `new.json` |"]
+    (tmp_path / "size.json").write_text('{"table": [{"what": "size", "measured": "1"}]}', "utf-8")
+    with_goal = ["| speed | ≥ 2 | 3 | `new.json` |"]
+    assert table(tmp_path).splitlines()[2:] == [*with_goal, "| size | – | 1 | `size.json` |"]
+    assert table(tmp_path, goals=True).splitlines()[2:] == with_goal
     assert rows("confidence", {}) == []
-    with pytest.raises(ValueError, match="README"):
+    with pytest.raises(ValueError, match="no "):
         filled("no markers", "")
     assert filled(f"a {BEGIN} old {END} b", "new") == f"a {BEGIN}\n\nnew\n\n{END} b"
