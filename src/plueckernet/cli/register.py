@@ -151,6 +151,6 @@ def _write(
     if plot is not None:
         from plueckernet.report import save_plot
 
-        save_plot(plot, *lines, pose)
+        save_plot(plot, *lines, pose, "registered" if result.ok else "ambiguous: one of several poses")
         notes.append(f"picture written to {plot}")
     return notes

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from plueckernet.geometry import LineSet, Pose
 
 SOURCE_COLOUR, TARGET_COLOUR = "#c2410c", "#93c5fd"
-_TITLES = {"before": "as they came, in two frames", "after": "registered"}
+_BEFORE, _ALONE = "as they came, in two frames", "as they came: no pose was found"
 
 
-def save_plot(path: str | Path, source: LineSet, target: LineSet, pose: Pose | None) -> None:
-    """Draw the maps as they came and, if there is a pose, as it lays them on each other."""
+def save_plot(path: str | Path, source: LineSet, target: LineSet, pose: Pose | None, after: str = "registered") -> None:
+    """Draw the maps as they came and, if there is a pose, as it lays them on each other, with ``after`` above it."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -26,15 +26,16 @@ def save_plot(path: str | Path, source: LineSet, target: LineSet, pose: Pose | N
 
     panels = before_and_after(source, target, pose, elevation=50.0, turn=30.0)
     figure = Figure(figsize=(5.5 * len(panels), 4.6), dpi=110, layout="constrained", facecolor="white")
-    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        _draw(axes, panel)
+    titles = [_ALONE] if pose is None else [_BEFORE, after]
+    for axes, panel, title in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, titles, strict=True):
+        _draw(axes, panel, title)
     try:
         figure.savefig(path)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be written: {error}") from error
 
 
-def _draw(axes: Axes, panel: Panel) -> None:
+def _draw(axes: Axes, panel: Panel, title: str) -> None:
     from matplotlib.collections import LineCollection
 
     # The target is broad and pale, so that a source line that lies on it is seen together with it.
@@ -48,5 +49,5 @@ def _draw(axes: Axes, panel: Panel) -> None:
     axes.set_aspect("equal", adjustable="datalim")
     axes.autoscale_view()
     axes.set_axis_off()
-    axes.set_title(_TITLES[panel.title], fontsize=12, color="#333333")
+    axes.set_title(title, fontsize=12, color="#333333")
     axes.legend(loc="lower left", frameon=False, fontsize=9)
