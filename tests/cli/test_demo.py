@@ -28,6 +28,8 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = {"house_monday.obj", "house_friday.txt", "aligned.obj", "result.json", "report.html", "picture.png"}
     assert written == files
     assert f"open {tmp_path / 'demo' / 'report.html'}" in shown.replace("\n", "")
+    assert "demo --out" not in shown  # it has just been done
+    assert f"register {tmp_path / 'demo' / 'house_monday.obj'} " in shown
 
 
 def test_demo_without_matplotlib(

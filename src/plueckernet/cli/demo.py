@@ -44,7 +44,7 @@ def demo(
     _draw(console, source, target, result.target_T_source)
     for note in _write(out, result, reports) if out is not None else []:
         console.print(note, markup=False, soft_wrap=True)
-    console.print(_next_steps(), soft_wrap=True)
+    console.print(_next_steps(out), soft_wrap=True)
     if not result.ok:
         raise typer.Exit(1)
 
@@ -114,13 +114,15 @@ def _write(folder: Path, result: RegistrationResult, reports: tuple[ReadReport, 
     yield f"look at it: open {folder / 'report.html'} in a browser\n"
 
 
-def _next_steps() -> str:
+def _next_steps(out: Path | None) -> str:
     called = Path(sys.argv[0])
     known = shutil.which("plueckernet") or not called.name.startswith("plueckernet")
     command = "plueckernet" if known else str(called)  # as `make demo` runs it, from .venv
-    return f"""[bold]Next[/]
+    folder = Path("demo") if out is None else out
+    files_first = f"""
   [dim]# these maps, the result, a report and a picture as files[/]
-  {command} demo --out demo
+  {command} demo --out {folder}"""
+    return f"""[bold]Next[/]{files_first if out is None else ""}
   [dim]# the same with your own files[/]
-  {command} register demo/{MONDAY} demo/{FRIDAY} --json result.json --aligned aligned.obj --report report.html
+  {command} register {folder / MONDAY} {folder / FRIDAY} --json result.json --aligned aligned.obj --report report.html
   {command} register --help"""
