@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 import typer
+from benchmarks.new_user import commands
 from tests.cli.helpers import house
 from tests.io.test_formats import city, surface
 
@@ -112,3 +113,12 @@ def test_the_sizes_of_reports_are_those_measured() -> None:
     assert f"{small['megabytes']:.2f} MB for 2,000 lines a side and {large['megabytes']:.2f} MB for 20,000" in text
     assert f"{large['frame_while_turning_over_smallest']:.1f} times as long" in text
     assert small["megabytes"] < 3
+
+
+def test_the_path_of_a_new_user_is_short_and_the_one_measured() -> None:
+    """After python -m benchmarks.new_user."""
+    text = (DOCS / "start.md").read_text(encoding="utf-8")
+    measured = json.loads((DOCS.parent / "benchmarks/results/new_user.json").read_text())
+    assert commands() == [step["command"] for step in measured["commands"]]
+    assert len(commands()) <= 5
+    assert f"{measured['seconds']} s on two cores with a load of {measured['load_average']:.0f}" in text
