@@ -1,8 +1,8 @@
 """The tables of numbers in README.md and docs/numbers.md, made from ``results/*.json``.
 
-``python -m benchmarks.readme_table`` writes them between two markers: in the README what has a goal, in the docs all. A
-result takes part by a list ``table`` of rows, each with ``what`` was measured, what was ``asked`` of it (may be missing)
-and what was ``measured``, as text.
+``python -m benchmarks.readme_table`` writes them between two markers: in the README what has a goal, in the docs all.
+A result takes part by a list ``table`` of rows, each with ``what`` was measured, what was ``asked`` of it (may be
+missing) and what was ``measured``, as text.
 """
 
 from __future__ import annotations
