@@ -103,10 +103,8 @@ def findings(document: Document) -> list[str]:
         values = known[design]
         lost, margin = _compared(full, values, spread, freedom)
         verdict = "the claim held" if lost > margin else "the contrary was seen" if lost < -margin else "not decided"
-        found.append(
-            f"“{claim}”: {design} recalls {_words(values)}, {100 * lost:.1f} ± {100 * margin:.1f} points fewer "
-            f"({_CERTAIN:.0%} certain); {verdict}."
-        )
+        apart = f"{100 * abs(lost):.1f} ± {100 * margin:.1f} points {'more' if lost < 0 else 'fewer'}"
+        found.append(f"“{claim}”: {design} recalls {_words(values)}, {apart} ({_CERTAIN:.0%} certain); {verdict}.")
     return found
 
 
