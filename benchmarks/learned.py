@@ -133,9 +133,9 @@ def table(cells: list[dict[str, Any]]) -> list[dict[str, str]]:
         })  # fmt: skip
         if "rotation_to_bound" in cell and kind != "both":
             rows.append({
-                "what": "the same, median error over the maximum-likelihood bound, rotation and translation",
+                "what": f"with weights, {scenes}, {network}, median error over the maximum-likelihood bound",
                 "asked": f"≤ {ASKED_BOUND[protocol]:.2f}",
-                "measured": f"{cell['rotation_to_bound']:.2f} and {cell['translation_to_bound']:.2f} "
+                "measured": f"rotation {cell['rotation_to_bound']:.2f}, translation {cell['translation_to_bound']:.2f} "
                 f"({cell['rotation_median']:.3f}° / {cell['translation_median']:.4f} m)",
             })  # fmt: skip
     return rows
