@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -291,3 +292,17 @@ def test_lines_that_coincide_under_a_pose():
     narrow = RegistrationSettings(position_tolerance=0.03)
     along_x, _ = coincident_lines(source, (pose @ source)[order], pose @ aside, settings=narrow)
     assert 0 < len(along_x) < len(rows)
+
+
+def test_short_lines_of_a_large_map_are_found_too():
+    """Their ends tell their direction less well than those of the longest, which are matched first."""
+    generator = torch.Generator().manual_seed(0)
+    draw = partial(torch.randn, generator=generator, dtype=torch.float64)
+    middle, direction = 20 * draw(3000, 3), torch.nn.functional.normalize(draw(3000, 3), dim=-1)
+    half = (0.25 + 2 * torch.rand(3000, 1, generator=generator).double()) * direction
+    ends = torch.stack([middle - half, middle + half], 1)
+    pose = Pose.random(generator=generator, translation=5.0)
+    source, target = (LineSet.from_segments(ends + 0.005 * draw(3000, 2, 3)) for _ in range(2))
+    result = refine(source, pose @ target, pose)
+    assert len(result.inliers) > 0.8 * 3000
+    assert float(result.target_T_source.angle_to(pose).rad2deg()) < 0.01

@@ -29,6 +29,7 @@ from plueckernet.estimation.refinement import (
     polish,
     refine_pose,
     search_tolerance,
+    short_length,
 )
 from plueckernet.estimation.scoring import AnchoredLines, RowScorer, Tolerance
 from plueckernet.geometry.lines import LineSet
@@ -40,6 +41,7 @@ from plueckernet.result import Alternative, RegistrationResult
 
 STAGES = ("prepare", "match", "estimate", "verify", "refine", "judge")
 _BRIEFLY = RefinementSettings(iterations=4)
+_ON_ALL = RefinementSettings(iterations=4, short_lines=True)
 _PROMISING = 24  # poses held against all lines
 _HOPELESS = 0.2  # share of the best score on the matches below which a hypothesis is not looked at again
 _OUTDONE = 0.4  # share of the best score on all lines below which a pose is not refined, unless it is the second best
@@ -330,8 +332,9 @@ def _finished(best: Refinement, maps: MapPair, noise: NoiseModel | None, setting
     core = replace(core, matches=rows)
     if settings.noise_at_origin or len(maps.all_source) + len(maps.all_target) == sum(maps.counts):
         return core
-    narrow = search_tolerance(core.noise, maps.tolerance)
-    return refine_pose(core.pose, maps.all_source, maps.all_target, narrow, noise, _BRIEFLY) or core
+    shortest = short_length(maps.all_source, maps.all_target)
+    narrow = search_tolerance(core.noise, maps.tolerance, shortest)
+    return refine_pose(core.pose, maps.all_source, maps.all_target, narrow, noise, _ON_ALL) or core
 
 
 def _given_noise(maps: MapPair, settings: RegistrationSettings) -> NoiseModel | None:

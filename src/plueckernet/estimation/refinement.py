@@ -30,6 +30,7 @@ _BEYOND = 1.5  # tolerances in which matches are looked for once the noise is kn
 _PEAK = _GATE**2 / 8  # density of a right match at its centre over that of a wrong one, uniform within the gate
 _SHRINKS = 6.0  # times at most that the noise falls from one step to the next
 _STILL = 0.2  # standard deviations of the pose below which a step does not change what is close
+_LONG = math.sqrt(2)  # length of a long line, in radii of the map
 _COARSE = 1e-3  # tolerance of position above which single precision tells near from far
 _BLOCK = 250_000  # entries of a residual matrix, small enough for a processor's cache
 
@@ -41,6 +42,7 @@ class RefinementSettings:
     iterations: int = 20
     converged: float = 0.03  # last change of the pose, in its own standard deviations
     noise_floor: float = 1e-7  # map units and radians: data are never better than that
+    short_lines: bool = False  # look as far as the ends of short segments err; of a map's longest there is no need
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +73,7 @@ def refine_pose(
     model = noise or _initial_noise(tolerance)
     reach, trusted, settled = tolerance, noise is not None, False
     single = source.to(torch.float32), target.to(torch.float32)
+    shortest = short_length(source, target) if settings.short_lines else _LONG
     rows, moved = source.anchor.new_zeros(0, 2).long(), True
     for _ in range(settings.iterations):
         if moved:
@@ -81,7 +84,7 @@ def refine_pose(
         fit, pose = trial, trial.pose
         if noise is None:
             model = _noise(model, fit, trusted, settings.noise_floor)
-        before, reach = reach, search_tolerance(model, tolerance)
+        before, reach = reach, search_tolerance(model, tolerance, shortest)
         same_reach = 0.95 < reach.position / before.position < 1.05
         settled = fit.step < settings.converged and same_reach
         moved = fit.step > _STILL or not same_reach
@@ -149,12 +152,22 @@ def _blocks(
             yield block, near
 
 
-def search_tolerance(noise: NoiseModel, most: Tolerance) -> Tolerance:
-    """Where to look for matches: four sigma of the difference of two lines, and not far beyond the start."""
-    direction = math.hypot(noise.direction, noise.endpoint)
+def search_tolerance(noise: NoiseModel, most: Tolerance, shortest: float = _LONG) -> Tolerance:
+    """Where to look for matches: four sigma of the difference of two lines, and not far beyond the start.
+
+    The ends of a short line tell its direction less well: ``shortest`` is the length from which on lines are found.
+    """
+    direction = math.hypot(noise.direction, math.sqrt(2) * noise.endpoint / shortest)
     position = min(4 * math.sqrt(2) * noise.position, _BEYOND * most.position)
     angle = min(5 * math.sqrt(2) * direction, _BEYOND * most.angle)
     return Tolerance(position, angle, most.directed, slope=min(4 * direction, most.angle))
+
+
+def short_length(source: AnchoredLines, target: AnchoredLines) -> float:
+    """The length that one segment in ten falls short of; infinite lines are long."""
+    if source.reach is None or target.reach is None:
+        return _LONG
+    return 2 * float(min(side.reach.quantile(0.1) for side in (source, target) if side.reach is not None))
 
 
 def polish(poses: Pose, source: AnchoredLines, target: AnchoredLines, scorer: RowScorer, steps: int = 1) -> Pose:
