@@ -31,7 +31,9 @@ def register(
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw both maps before and after.")] = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(metavar="LENGTH", help="From where on two lines differ, in map units [default: by the maps]."),
+        typer.Option(
+            metavar="LENGTH", help="From where on two lines differ, in map units.", show_default="by the maps"
+        ),
     ] = None,
     directed: Annotated[bool, typer.Option("--directed", help="Trust the way lines are written.")] = False,
     matcher: Annotated[
@@ -39,7 +41,7 @@ def register(
     ] = "invariant",
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="The same seed gives the same result.")] = 0,
     device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, ...")] = "cpu",
-    lod: Annotated[str | None, typer.Option(help="Level of detail of CityJSON [default: the highest].")] = None,
+    lod: Annotated[str | None, typer.Option(help="Level of detail of CityJSON.", show_default="the highest")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Find the pose of SOURCE in the frame of TARGET: any rotation, any translation, no initial guess.
