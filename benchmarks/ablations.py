@@ -15,6 +15,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import re
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -64,8 +65,7 @@ class Job:
     @property
     def name(self) -> str:
         """Fit for a file."""
-        letters = (letter if letter.isalnum() else "-" for letter in self.design.lower())
-        return f"{'-'.join(filter(None, ''.join(letters).split('-')))}-{self.seed}"
+        return f"{re.sub('[^a-z]+', '-', self.design.lower())}-{self.seed}"
 
     @property
     def folder(self) -> Path:

@@ -51,3 +51,13 @@ def seconds(action: Callable[[], object], repeats: int = 15, warmup: int = 3) ->
 def succeeded(error: tuple[float, float], angle: float = SUCCESS[0], distance: float = SUCCESS[1]) -> bool:
     """The usual success: under 5 degrees and half a metre."""
     return error[0] < angle and error[1] < distance
+
+
+def filled(page: str, name: str, module: str, content: str) -> str:
+    """The page with the content between the markers of that name, which tell who writes there."""
+    begin, end = f"<!-- {name}: written by python -m benchmarks.{module} -->", f"<!-- end of {name} -->"
+    before, found, rest = page.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not (found and closed):
+        raise ValueError(f"the page has no {begin!r} followed by {end!r}")
+    return f"{before}{begin}\n\n{content}\n\n{end}{after}"

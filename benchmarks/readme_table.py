@@ -11,12 +11,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import RESULTS
+from benchmarks.harness import RESULTS, filled
 
 README = Path(__file__).parents[1] / "README.md"
 NUMBERS = README.parent / "docs" / "numbers.md"
-BEGIN = "<!-- numbers: written by python -m benchmarks.readme_table -->"
-END = "<!-- end of numbers -->"
+MARKERS = "numbers", "readme_table"
 ORDER = (
     "learned",
     "crops_invariant",
@@ -50,15 +49,6 @@ def table(folder: Path = RESULTS, *, goals: bool = False) -> str:
         return "No benchmark has been run yet: `make bench`."
     lines = [f"| {what} | {asked or '–'} | {measured} | `{source}` |" for what, asked, measured, source in found]
     return "\n".join(["| what | goal | measured | in `benchmarks/results` |", "|---|---|---|---|", *lines])
-
-
-def filled(page: str, content: str) -> str:
-    """The page with the content between its markers."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"the page has no {BEGIN!r} followed by {END!r}")
-    return f"{before}{BEGIN}\n\n{content}\n\n{END}{after}"
 
 
 def _place(name: str) -> int:
@@ -105,7 +95,7 @@ def _gpu_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
 def main() -> None:
     """Write the tables; say which results have none."""
     for page, content in ((README, table(goals=True)), (NUMBERS, table())):
-        page.write_text(filled(page.read_text(encoding="utf-8"), content), encoding="utf-8")
+        page.write_text(filled(page.read_text(encoding="utf-8"), *MARKERS, content), encoding="utf-8")
     for path in sorted(RESULTS.glob("*.json")):
         if not rows(path.stem, json.loads(path.read_text(encoding="utf-8"))):
             print(f"{path.name} has no rows for the tables")

@@ -7,12 +7,11 @@ from the committed JSON: change the numbers there, never here.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import RESULTS
+from benchmarks.harness import RESULTS, filled
 
 DOCS = Path(__file__).parents[1] / "docs"
 SCENES = {"boxes": "boxes", "facade": "façade"}
@@ -108,20 +107,13 @@ TABLES: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {  # name of the ma
 }
 
 
-def filled(page: str, name: str, rows: Iterator[str]) -> str:
-    """The page with the rows between the markers of that name."""
-    begin, end = f"<!-- {name}: written by python -m benchmarks.sensors_tables -->", f"<!-- end of {name} -->"
-    if begin not in page or end not in page:
-        raise ValueError(f"no {begin!r} followed by {end!r}")
-    content = "\n".join([begin, "", *rows, "", end])
-    return re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: content, page, flags=re.DOTALL)
-
-
 def main() -> None:
     """Fill in all tables."""
     for name, (page, rows) in TABLES.items():
         path = DOCS / page
-        path.write_text(filled(path.read_text(encoding="utf-8"), name, rows()), encoding="utf-8")
+        path.write_text(
+            filled(path.read_text(encoding="utf-8"), name, "sensors_tables", "\n".join(rows())), encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

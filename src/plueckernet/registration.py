@@ -65,9 +65,7 @@ class RegistrationSettings:
     angle_tolerance: float = 8.0  # degrees
     position_noise: float | None = None  # one sigma of a line's position; estimated
     direction_noise: float | None = None  # one sigma of its direction in degrees; estimated
-    noise_at_origin: bool = (
-        False  # infinite lines err at their feet from the origin, as the paper's, not from the middle
-    )
+    noise_at_origin: bool = False  # infinite lines err at their feet from the origin, not from the middle
     max_lines: int = 1000  # of a map that are matched and verified: the longest
     max_matches: int = 800
     max_verified: int = 150  # distinct poses held against lines beyond the matches
@@ -239,8 +237,7 @@ def _pretrained(name: str, device: str) -> Matcher:
 def _evidence(refined: list[tuple[float, Refinement]], matches: Matches | None, maps: MapPair) -> Evidence:
     """What speaks for the best candidate: both maps and, if their probabilities mean something, the matches."""
     if not refined:
-        nothing = maps.source.anchor[:0]
-        return Evidence.gather(refined, maps.counts, 0.0, nothing, None if matches is None else 0.0)
+        return Evidence.nothing(maps.counts, None if matches is None else 0.0)
     pose, rows = _one(refined[0][1].pose), refined[0][1].matches
     explained, expected = maps.scorer.explained(pose)
     agreement = None if matches is None else _agreement(pose, matches, maps)

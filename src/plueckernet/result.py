@@ -60,7 +60,7 @@ class RegistrationResult:
     ) -> RegistrationResult:
         """The result for maps that could not even be tried."""
         none = torch.zeros(0, 2, dtype=torch.long)
-        evidence = Evidence(0, 0.0, 1.0, min(num_lines) / max(1, *num_lines), 0.0, 0.0)
+        evidence = Evidence.nothing(num_lines)
         return RegistrationResult(
             Status.FAILED, reason, None, None, 0.0, evidence, none, none, none.double(), (), 0.0, (0.0, 0.0), {},
             settings, seed, num_lines,

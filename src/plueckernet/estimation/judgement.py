@@ -49,18 +49,25 @@ class Evidence:
         directions: Float[Tensor, "k 3"],
         agreement: float | None,
     ) -> Evidence:
-        """From the refined candidates and the number of lines they explain, best first.
+        """From one or more refined candidates and the number of lines they explain, best first.
 
         ``directions`` are those of the lines that the best of them lays on each other.
         """
-        balance = min(counts) / max(counts)
-        if not refined:
-            return Evidence(0, 0.0, 1.0, balance, borne_out, 0.0, agreement)
         score, best = refined[0]
         # A search that found one pose only says nothing about rivals: one of middling strength is assumed.
         rival = refined[1][0] / max(score, 1e-9) if len(refined) > 1 else _UNSEEN
-        share = min(1.0, score / min(counts))
+        share, balance = min(1.0, score / min(counts)), min(counts) / max(counts)
         return Evidence(len(best.matches), share, rival, balance, borne_out, held(directions), agreement)
+
+    @classmethod
+    def nothing(cls, counts: tuple[int, int], agreement: float | None = None) -> Evidence:
+        """Where no pose was found."""
+        return Evidence(0, 0.0, 1.0, min(counts) / max(1, *counts), 0.0, 0.0, agreement)
+
+    @property
+    def unrivalled(self) -> bool:
+        """No other pose was found; ``rival`` is what is assumed of one."""
+        return self.rival == _UNSEEN
 
 
 def held(directions: Float[Tensor, "k 3"]) -> float:
@@ -109,7 +116,7 @@ def judge(evidence: Evidence) -> Verdict:
     sure = confidence(evidence)
     basis = f"{evidence.inliers} lines coincide and {evidence.share:.0%} of the smaller map is explained"
     rival = f"another pose explains {evidence.rival:.0%} as much"
-    if evidence.rival == _UNSEEN:
+    if evidence.unrivalled:
         rival = "no other pose was found to compare with"
     if sure >= _BELIEVE and evidence.held < _HELD:
         nothing = "those lines are nearly parallel, and nothing fixes the shift along them"

@@ -194,15 +194,13 @@ class InvariantEncoder(nn.Module):
         rows = torch.empty(*pair.span.shape, len(functions) + len(signed), dtype=torch.int32)
         weights = torch.ones_like(rows, dtype=pair.span.dtype)
         weights[..., 0] = pair.skew
-        for function, place in enumerate(functions):
-            rows[..., function] = place  # rounded down
-        for function, value in enumerate(signed, start=len(functions)):
-            weights[..., function] = value
-            rows[..., function] = 0
-        rows += torch.tensor([*range(0, 5 * _ROWS, _ROWS), *range(5 * _ROWS, 5 * _ROWS + 3)][: rows.shape[-1]]).int()
-        hidden = embedding_bag(
-            rows.flatten(0, -2), tables, mode="sum", per_sample_weights=weights.flatten(0, -2)
-        )  # (s r k, e)
+        for column, place in enumerate(functions):
+            rows[..., column] = place + column * _ROWS  # rounded down
+        for last, value in enumerate(signed):
+            rows[..., len(functions) + last] = len(functions) * _ROWS + last
+            weights[..., len(functions) + last] = value
+        rows, weights = rows.flatten(0, -2), weights.flatten(0, -2)  # (s r k, 8)
+        hidden = embedding_bag(rows, tables, mode="sum", per_sample_weights=weights)
         return hidden.unflatten(0, pair.span.shape)
 
     def _tables(self, mode: int) -> Float[Tensor, "rows e"]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from plueckernet.estimation.judgement import Evidence
 from plueckernet.geometry import LineSet
 from plueckernet.io import atomic_write
 from plueckernet.report.frame import MOST_DRAWN
@@ -184,7 +185,7 @@ def _evidence(result: RegistrationResult, about: About) -> str:
         ("matches", f"{len(result.matches):,} putative ones to start from"),
         ("explained", f"{result.evidence.share:.0%} of the smaller map"),
         ("borne out", f"{result.evidence.borne_out:.0%} of the lines that come to lie where the other map has lines"),
-        ("best other pose", _rival(result)),
+        ("best other pose", _rival(result.evidence)),
     ]
     if result.evidence.agreement is not None:
         rows.append(("agreement", f"with {result.evidence.agreement:.0%} of what the matcher proposed"))
@@ -194,9 +195,11 @@ def _evidence(result: RegistrationResult, about: About) -> str:
     return f"<h2>What it rests on</h2>{_list(rows)}"
 
 
-def _rival(result: RegistrationResult) -> str:
-    share = f"{result.evidence.rival:.0%} as much"
-    return f"explains {share}" if result.alternatives else f"none was found; one that explains {share} is assumed"
+def _rival(evidence: Evidence) -> str:
+    if not evidence.inliers:
+        return "none was found"
+    share = f"{evidence.rival:.0%} as much"
+    return f"none was found; one that explains {share} is assumed" if evidence.unrivalled else f"explains {share}"
 
 
 def _time(result: RegistrationResult) -> str:
