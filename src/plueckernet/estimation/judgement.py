@@ -33,7 +33,7 @@ class Evidence:
     """What speaks for and against the best pose."""
 
     inliers: int  # pairs of lines that lie on each other
-    share: float  # of the lines of the smaller map that the pose explains
+    share: float  # score of the pose for each line of the smaller map: lines explained, times the share borne out
     rival: float  # lines explained by the best other pose, relative to this one
     balance: float  # lines of the smaller map over those of the larger: a large map explains a small one by chance
     borne_out: float  # share explained of the lines that come to lie where the other map has lines
@@ -114,7 +114,7 @@ def judge(evidence: Evidence) -> Verdict:
     if evidence.inliers == 0:
         return Verdict(Status.FAILED, 0.0, "no pose explains three lines or more of both maps")
     sure = confidence(evidence)
-    basis = f"{evidence.inliers} lines coincide and {evidence.share:.0%} of the smaller map is explained"
+    basis = f"{evidence.inliers} lines coincide, {evidence.borne_out:.0%} of those that should"
     rival = f"another pose explains {evidence.rival:.0%} as much"
     if evidence.unrivalled:
         rival = "no other pose was found to compare with"

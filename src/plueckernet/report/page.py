@@ -183,7 +183,7 @@ def _evidence(result: RegistrationResult, about: About) -> str:
         ("lines", f"{result.num_lines[0]:,} in the source, {result.num_lines[1]:,} in the target"),
         ("inliers", f"{len(result.inliers):,} pairs that coincide"),
         ("matches", f"{len(result.matches):,} putative ones to start from"),
-        ("explained", f"{result.evidence.share:.0%} of the smaller map"),
+        ("score", f"{result.evidence.share:.2f} for each line of the smaller map"),
         ("borne out", f"{result.evidence.borne_out:.0%} of the lines that come to lie where the other map has lines"),
         ("best other pose", _rival(result.evidence)),
     ]
