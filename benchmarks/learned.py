@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.learned`` writes ``results/learned.json``: the default matcher on random parts and on surveys of
 neighbouring places, under any rotation and with undirected lines; the paper's network on the paper's directed
-protocol; each with its error as a multiple of the maximum-likelihood bound, the best that known matches and known noise
-allow, also where register() is told the noise.
+protocol; each with its error as a multiple of the maximum-likelihood bound: the error where matches and noise are known
+and the noise is taken to be normal. That of directions has heavier tails, so that one can do a little better.
 ``--rows FILE`` keeps what is done, so that an interrupted run continues.
 """
 
@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import statistics
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +28,7 @@ from plueckernet.geometry import Pose
 from plueckernet.geometry.residuals import NoiseModel
 from plueckernet.result import RegistrationResult
 
-PAIRS = 500  # where a number is asked for
-FEWER = 200  # elsewhere
+PAIRS = 500  # of a cell
 FIRST_SEED = 5_000_000  # far from what training and calibration draw
 SHOWN = 20  # pairs below which a rate says too little for the table
 ENOUGH = 10  # lines in common from which a pair counts
@@ -70,15 +67,12 @@ def one_pair(job: Job) -> dict[str, Any]:
     there = here if directed else pair.target_T_source.act(here[None])[0]
     matcher = f"pluecker-{kind}" if directed else "invariant"
     settings = RegistrationSettings(directed=directed, noise_at_origin=directed)
-    told = replace(settings, position_noise=NOISE.position, direction_noise=math.degrees(NOISE.direction))
     result = register(pair.source, pair.target, matcher=matcher, settings=settings)
-    with_noise = register(pair.source, pair.target, matcher=matcher, settings=told) if cell in BOUNDED else None
     return {
         "job": job,
         "common": min(len(pair.matches[:, side].unique()) for side in (0, 1)),
         "called": result.status == Status.SUCCESS,
         "error": error_of(result, pair),
-        "error_told_noise": None if with_noise is None else error_of(with_noise, pair),
         "bound": bound(pair, here, there) if cell in BOUNDED else None,
     }
 
@@ -126,8 +120,6 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         if bounded:
             least = statistics.median(row["bound"][i] for row in bounded)
             found[f"{name}_to_bound"] = statistics.median(row["error"][i] for row in bounded) / least
-            told = statistics.median(row["error_told_noise"][i] for row in bounded)
-            found[f"{name}_to_bound_told_noise"] = told / least
     return found
 
 
@@ -151,9 +143,7 @@ def table(cells: list[dict[str, Any]]) -> list[dict[str, str]]:
                 "what": f"with weights, {scenes}, {network}, median rotation and translation error over the "
                 "maximum-likelihood bound",
                 "asked": f"≤ {ASKED_BOUND[protocol]:.2f}",
-                "measured": f"{cell['rotation_to_bound']:.2f} and {cell['translation_to_bound']:.2f}; "
-                f"told the noise, as the bound is, {cell['rotation_to_bound_told_noise']:.2f} and "
-                f"{cell['translation_to_bound_told_noise']:.2f}",
+                "measured": f"{cell['rotation_to_bound']:.2f} and {cell['translation_to_bound']:.2f}",
             })  # fmt: skip
     return rows
 
@@ -175,19 +165,11 @@ def run(jobs: list[Job], kept: Path | None) -> list[dict[str, Any]]:
 def main() -> None:
     """Run, print, save."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=PAIRS, help="where a number is asked for")
-    parser.add_argument("--fewer", type=int, default=FEWER, help="pairs elsewhere")
+    parser.add_argument("--pairs", type=int, default=PAIRS, help="of a cell")
     parser.add_argument("--rows", type=Path, help="where to keep what is done")
     options = parser.parse_args()
-    asked = {cell for _, cell in ASKED}
-    jobs = [
-        (kind, cell, FIRST_SEED + seed)
-        for wanted in (True, False)
-        for seed in range(options.pairs if wanted else options.fewer)
-        for cell in CELLS
-        if (cell in asked) == wanted
-        for kind in KINDS
-    ]
+    seeds = range(FIRST_SEED, FIRST_SEED + options.pairs)
+    jobs = [(kind, cell, seed) for seed in seeds for cell in CELLS for kind in KINDS]
     rows = run(jobs, options.rows)
     cells = []
     for cell in CELLS:

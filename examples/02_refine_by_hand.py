@@ -27,5 +27,5 @@ for name, pose in (("rough", rough), ("refined", pn.refine(source, target, rough
     pairs, residuals = coincident_lines(source, target, pose)
     off = float(pose.angle_to(found).rad2deg())
     print(
-        f"{name}: {off:.4f} degrees off, {len(pairs)} pairs, {float(residuals[:, 0].median()):.3f} apart in the median"
+        f"{name}: {off:.2f} degrees off, {len(pairs)} pairs, {float(residuals[:, 0].median()):.3f} apart in the median"
     )

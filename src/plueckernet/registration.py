@@ -25,7 +25,6 @@ from plueckernet.estimation.refinement import (
     Refinement,
     RefinementSettings,
     close_pairs,
-    mutual_best,
     polish,
     refine_pose,
     search_tolerance,
@@ -40,7 +39,7 @@ from plueckernet.models.weights import load_pretrained
 from plueckernet.result import Alternative, RegistrationResult
 
 STAGES = ("prepare", "match", "estimate", "verify", "refine", "judge")
-_BRIEFLY = RefinementSettings(iterations=4)
+_BRIEFLY = RefinementSettings(iterations=4, final=1)
 _ON_ALL = RefinementSettings(iterations=4, short_lines=True)
 _PROMISING = 24  # poses held against all lines
 _HOPELESS = 0.2  # share of the best score on the matches below which a hypothesis is not looked at again
@@ -163,12 +162,13 @@ def coincident_lines(
     """
     maps = _prepared(source, target, settings)
     pose, tolerance = maps.normalised(pose), maps.tolerance
-    rows = close_pairs(pose, maps.all_source, maps.all_target, tolerance)
+    pairs = close_pairs(pose, maps.all_source, maps.all_target, tolerance)
+    rows = pairs.rows
     residuals = _residuals(pose, rows, maps)
     scale = residuals.new_tensor([tolerance.position * maps.unit, math.degrees(tolerance.angle)])
     apart = (pose.act(maps.all_source.anchor[rows[:, 0]]) - maps.all_target.anchor[rows[:, 1]]).norm(dim=-1)
     misfit = (residuals / scale).square().sum(-1) + 1e-3 * apart
-    best = mutual_best((-misfit).exp(), rows)
+    best = pairs.mutual_best((-misfit).exp())
     return rows[best], residuals[best]
 
 

@@ -6,6 +6,8 @@ import pytest
 import torch
 from tests.estimation.lines_for_tests import errors, matched_lines
 
+from plueckernet.data.protocols import AnyProtocol, sample_pair
+from plueckernet.data.scenes import make_scene
 from plueckernet.estimation.refinement import close_pairs, refine_matches, refine_pose
 from plueckernet.estimation.scoring import AnchoredLines, Tolerance, pair_residuals
 from plueckernet.geometry import LineSet, Pose
@@ -69,6 +71,21 @@ def test_noise_is_estimated():
     assert found.noise.direction == pytest.approx(math.radians(1.0) / math.sqrt(3), rel=0.25)
 
 
+def test_noise_is_estimated_among_parallel_rivals_too():
+    """As in a house, where most wrong pairs of lines are parallel, and where a third of the lines has no partner."""
+    estimates = []
+    for seed in range(8):
+        scene = make_scene("indoor", 9_000 + seed)
+        pair = sample_pair(scene, AnyProtocol(keep=0.7), seed)
+        there = pair.target_T_source.act(scene.centre()[None])[0]
+        source, target = AnchoredLines.of(pair.source, scene.centre()), AnchoredLines.of(pair.target, there)
+        found = refine_pose(pair.target_T_source, source, target, Tolerance(0.3, 0.14))
+        estimates.append((found.noise.position, found.noise.direction))
+    position, direction = torch.tensor(estimates, dtype=torch.float64).median(0).values.tolist()
+    assert position == pytest.approx(NoiseModel().position, rel=0.08)
+    assert direction == pytest.approx(NoiseModel().direction, rel=0.12)  # four fifths if pairs far off were lost
+
+
 def test_swapped_maps_give_the_inverse():
     source, target, pose, _ = matched_lines(count=100)
     there = refine_pose(pose, source, target, Tolerance(0.6, 0.15))
@@ -85,7 +102,7 @@ def test_close_pairs_in_slabs_are_those_of_all_pairs():
     lines = LineSet.from_segments(ends)
     shaken = LineSet.from_segments(ends + 0.02 * torch.randn(900, 2, 3, generator=generator, dtype=torch.float64))
     source, target, tolerance = AnchoredLines.of(lines), AnchoredLines.of(shaken), Tolerance(0.2, 0.2)
-    fast = close_pairs(Pose.identity(), source, target, tolerance)
+    fast = close_pairs(Pose.identity(), source, target, tolerance).rows
     every = (pair_residuals(Pose.identity(1), source, target, tolerance)[0] < 1).nonzero()
     assert {tuple(row) for row in fast.tolist()} == {tuple(row) for row in every.tolist()}
     assert len(fast) > 700

@@ -1,9 +1,12 @@
 """The most likely pose given all lines of both maps, and how far off it may be.
 
-Under the current pose every close pair of lines is a match with some probability, by its residual and by the rivals
-that want the same lines. The pose takes Gauss-Newton steps on the whitened residuals of
-:mod:`plueckernet.geometry.residuals` so weighted, and the noise is read off the residuals, until nothing moves. The
-covariance is the inverse of the information gathered, in which rivals count less than their weights add up to: half
+Under the current pose every close pair of lines is a match with some probability
+(:mod:`plueckernet.estimation.correspondence`). The pose takes Gauss-Newton steps on the whitened residuals of
+:mod:`plueckernet.geometry.residuals` so weighted, and the noise is read off the residuals: off their medians as long
+as it is being found out which lines are close, then off mean squares. In these, pairs with rivals count for little,
+because which of the rivals is believed depends on the noise that was thought to be there.
+
+The covariance is the inverse of the information gathered, in which rivals count less than their weights add up to: half
 of each of two lines says less about the pose than one sure match. How much less was chosen so that errors agree with
 covariances on synthetic maps (``benchmarks``: normalised squared error).
 """
@@ -15,19 +18,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from plueckernet.estimation.noise import fitted_noise, robust_noise
+from plueckernet.estimation.correspondence import ClosePairs
+from plueckernet.estimation.noise import fitted_noise, robust_noise, slack, tail_density
 from plueckernet.estimation.scoring import AnchoredLines, RowScorer, Tolerance, pair_residuals
 from plueckernet.geometry.pose import Pose
-from plueckernet.geometry.residuals import NoiseModel, Residuals, line_residuals, whitened
+from plueckernet.geometry.residuals import NoiseModel, Residuals, line_residuals, variances, whitened
 
 _GATE = 18.47  # chi-square of four degrees of freedom, 99.9 %
-_PROBABLE = 0.2  # from which a match is reported
-_LOST = 1.3  # variance that estimated noise lacks: right matches far off are lost to rivals (measured, see benchmarks)
-_BEYOND = 1.5  # tolerances in which matches are looked for once the noise is known: some right ones are off by more
 _PEAK = _GATE**2 / 8  # density of a right match at its centre over that of a wrong one, uniform within the gate
+_PROBABLE = 0.2  # from which a match is reported
+_BEYOND = 1.5  # tolerances in which matches are looked for once the noise is known: some right ones are off by more
+_NEAR, _FAR = (4.0, 5.0), (5.0, 7.0)  # sigmas of position and direction within which they are looked for
 _SHRINKS = 6.0  # times at most that the noise falls from one step to the next
 _STILL = 0.2  # standard deviations of the pose below which a step does not change what is close
 _LONG = math.sqrt(2)  # length of a long line, in radii of the map
@@ -39,7 +43,8 @@ _BLOCK = 250_000  # entries of a residual matrix, small enough for a processor's
 class RefinementSettings:
     """When to stop, and what not to believe."""
 
-    iterations: int = 20
+    iterations: int = 20  # in which it is found out what is close
+    final: int = 6  # on what was found to be close
     converged: float = 0.03  # last change of the pose, in its own standard deviations
     noise_floor: float = 1e-7  # map units and radians: data are never better than that
     short_lines: bool = False  # look as far as the ends of short segments err; of a map's longest there is no need
@@ -52,7 +57,6 @@ class Refinement:
     pose: Pose
     covariance: Float[Tensor, "6 6"]  # of xi = (omega, tau) in exp(xi) @ pose
     matches: Int[Tensor, "k 2"]  # (source, target) rows that are inliers
-    chi_square: Float[Tensor, " k"]  # of each match, four degrees of freedom
     noise: NoiseModel
     converged: bool
 
@@ -70,61 +74,76 @@ def refine_pose(
     Without ``noise`` it is estimated along the way, from a third of the tolerance down. None when fewer than
     three lines support the pose or they leave it undetermined.
     """
-    model = noise or _initial_noise(tolerance)
-    reach, trusted, settled = tolerance, noise is not None, False
+    model, reach, settled, moved = noise or _initial_noise(tolerance), tolerance, False, True
     single = source.to(torch.float32), target.to(torch.float32)
     shortest = short_length(source, target) if settings.short_lines else _LONG
-    rows, moved = source.anchor.new_zeros(0, 2).long(), True
+
+    def close() -> ClosePairs:
+        return close_pairs(pose, *(single if reach.position > _COARSE else (source, target)), reach)
+
     for _ in range(settings.iterations):
         if moved:
-            rows = _close_pairs(pose, *(single if reach.position > _COARSE else (source, target)), reach)
-        trial = _fit(pose, source, target, rows, model)
-        if trial is None:
+            pairs = close()
+        fit = _fit(pose, source, target, pairs, model)
+        if fit is None:
             return None
-        fit, pose = trial, trial.pose
+        pose = fit.pose
         if noise is None:
-            model = _noise(model, fit, trusted, settings.noise_floor)
+            model = _rough_noise(model, fit, settings.noise_floor)
         before, reach = reach, search_tolerance(model, tolerance, shortest)
         same_reach = 0.95 < reach.position / before.position < 1.05
-        settled = fit.step < settings.converged and same_reach
         moved = fit.step > _STILL or not same_reach
-        if settled and trusted:
+        settled = fit.step < settings.converged and same_reach
+        if settled:
             break
-        trusted = trusted or settled  # once medians have settled, the matches are good enough for mean squares
-    return _finished(fit, rows, source, target, model, noise is None, settled)
+    reach = search_tolerance(model, tolerance, shortest, _FAR)
+    pairs = close()
+    for _ in range(settings.final):
+        fit = _fit(pose, source, target, pairs, model)
+        if fit is None:
+            return None
+        pose = fit.pose
+        if noise is None:
+            model = _fine_noise(model, fit, pairs, settings.noise_floor)
+    fit = _fit(pose, source, target, pairs, model)  # so that matches and covariance belong to the last pose
+    if fit is None:
+        return None
+    return _finished(pose, fit, pairs, model, noise is None, settled or fit.step < settings.converged)
 
 
 def refine_matches(
     pose: Pose, source: AnchoredLines, target: AnchoredLines, noise: NoiseModel, iterations: int = 20
 ) -> Refinement | None:
     """Maximum likelihood on given row matches with known noise; wrong matches are gated out."""
-    rows = torch.arange(len(source), device=pose.translation.device)[:, None].expand(-1, 2)
-    for _ in range(iterations):
-        trial = _fit(pose, source, target, rows, noise)
-        if trial is None:
+    sigma = noise.sigmas(source.lines), noise.sigmas(target.lines)
+    for _ in range(iterations + 1):
+        residuals = line_residuals(pose, source.lines, target.lines, source.anchor, target.anchor)
+        value, jacobian = whitened(residuals, *sigma)
+        weight = _within_gate(value.square().sum(-1))
+        taken = _determined_step(value, jacobian, weight)
+        if taken is None:
             return None
-        fit, pose = trial, trial.pose
-        if fit.step < 1e-6:
+        xi, length = taken
+        if length < 1e-6:
             break
-    return _finished(fit, rows, source, target, noise, False, fit.step < 1e-6)
+        pose = Pose.exp(xi) @ pose
+    covariance = _inverse(_information(jacobian, weight.sqrt()))
+    rows = (weight > _PROBABLE).nonzero().expand(-1, 2)
+    return Refinement(pose, covariance, rows, noise, length < 1e-6)
 
 
-def close_pairs(pose: Pose, source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance) -> Int[Tensor, "k 2"]:
-    """All pairs of lines within tolerance of each other under the pose."""
-    single = torch.float32 if tolerance.position > _COARSE else torch.float64
-    return _close_pairs(pose, source.to(single), target.to(single), tolerance)
-
-
-def _close_pairs(pose: Pose, source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance) -> Int[Tensor, "k 2"]:
+def close_pairs(pose: Pose, source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance) -> ClosePairs:
+    """All pairs of lines within tolerance of each other under the pose; in single precision if the lines are."""
     one = Pose(pose.rotation[None], pose.translation[None]).to(source.anchor.dtype)
-    if len(source) * len(target) <= _BLOCK:
-        return (pair_residuals(one, source, target, tolerance)[0] < 1).nonzero()
-    pairs = [source.anchor.new_zeros(0, 2).long()]
+    counts = len(source), len(target)
+    if counts[0] * counts[1] <= _BLOCK:
+        return ClosePairs((pair_residuals(one, source, target, tolerance)[0] < 1).nonzero(), counts, tolerance)
+    found = [source.anchor.new_zeros(0, 2).long()]
     for rows, columns in _blocks(pose, source, target, tolerance):
         block = pair_residuals(one, source[rows], target[columns], tolerance)[0]
         near = (block < 1).nonzero()
-        pairs.append(torch.stack([rows[near[:, 0]], columns[near[:, 1]]], -1))
-    return torch.cat(pairs)
+        found.append(torch.stack([rows[near[:, 0]], columns[near[:, 1]]], -1))
+    return ClosePairs(torch.cat(found), counts, tolerance)
 
 
 def _blocks(
@@ -152,14 +171,16 @@ def _blocks(
             yield block, near
 
 
-def search_tolerance(noise: NoiseModel, most: Tolerance, shortest: float = _LONG) -> Tolerance:
-    """Where to look for matches: four sigma of the difference of two lines, and not far beyond the start.
+def search_tolerance(
+    noise: NoiseModel, most: Tolerance, shortest: float = _LONG, sigmas: tuple[float, float] = _NEAR
+) -> Tolerance:
+    """Where to look for matches: some sigmas of the difference of two lines, and not far beyond the start.
 
     The ends of a short line tell its direction less well: ``shortest`` is the length from which on lines are found.
     """
     direction = math.hypot(noise.direction, math.sqrt(2) * noise.endpoint / shortest)
-    position = min(4 * math.sqrt(2) * noise.position, _BEYOND * most.position)
-    angle = min(5 * math.sqrt(2) * direction, _BEYOND * most.angle)
+    position = min(sigmas[0] * math.sqrt(2) * noise.position, _BEYOND * most.position)
+    angle = min(sigmas[1] * math.sqrt(2) * direction, _BEYOND * most.angle)
     return Tolerance(position, angle, most.directed, slope=min(4 * direction, most.angle))
 
 
@@ -187,62 +208,55 @@ class _Fit:
     pose: Pose
     source: AnchoredLines  # (k,)
     target: AnchoredLines  # (k,)
+    residuals: Residuals  # before the step
+    slack: Tensor  # (k,) factor on the variance of the direction
     jacobian: Tensor  # (k, 4, 6), whitened
     weight: Tensor  # (k,) probability of each match to be right
     alone: Tensor  # (k,) probability that none of its rivals is
-    chi_square: Tensor  # (k,)
-    residuals: Residuals  # before the step
     step: float  # how far the pose went, in its standard deviations
 
 
-def _fit(pose: Pose, source: AnchoredLines, target: AnchoredLines, rows: Tensor, noise: NoiseModel) -> _Fit | None:
+def _fit(pose: Pose, source: AnchoredLines, target: AnchoredLines, pairs: ClosePairs, noise: NoiseModel) -> _Fit | None:
     """One Gauss-Newton step on the pairs by how probable they are; None where they do not fix the pose."""
-    if len(rows) < 3:
+    if len(pairs) < 3:
         return None
-    counts = len(source), len(target)
-    source, target = source[rows[:, 0]], target[rows[:, 1]]
+    source, target = source[pairs.rows[:, 0]], target[pairs.rows[:, 1]]
     residuals = line_residuals(pose, source.lines, target.lines, source.anchor, target.anchor)
-    value, jacobian = whitened(residuals, noise.sigmas(source.lines), noise.sigmas(target.lines))
-    chi_square = value.square().sum(-1)
-    weight, alone = _responsibility(chi_square, rows, counts)
+    (sp, sd), (tp, td) = noise.sigmas(source.lines), noise.sigmas(target.lines)
+    turn = sd.square() + td.square()
+    square = residuals.direction.square().sum(-1) / turn
+    factor = slack(square)
+    sigma = (sp, sd * factor.sqrt()), (tp, td * factor.sqrt())
+    value, jacobian = whitened(residuals, *sigma)
+    _, shift, _ = variances(residuals, *sigma)
+    position = (-value[:, :2].square().sum(-1) / 2).exp() * pairs.reach.position**2 / (2 * shift)
+    direction = tail_density(square) * pairs.reach.angle**2 / (2 * turn)
+    weight, alone = pairs.probability(position, direction)
+    taken = _determined_step(value, jacobian, weight)
+    if taken is None:
+        return None
+    return _Fit(Pose.exp(taken[0]) @ pose, source, target, residuals, factor, jacobian, weight, alone, taken[1])
+
+
+def _within_gate(chi_square: Float[Tensor, " k"], iterations: int = 6) -> Float[Tensor, " k"]:
+    """How probable given matches are: right ones are normally distributed, wrong ones uniformly within the gate."""
+    density = torch.where(chi_square < _GATE, _PEAK * (-chi_square / 2).exp(), 0.0)
+    share, count = 0.7, max(1, int((density > 0).sum()))
+    for _ in range(iterations):
+        odds = density * (share / (1 - share))
+        weight = odds / (1 + odds)
+        share = min(max(float(weight.sum()) / count, 0.05), 0.999)
+    return weight
+
+
+def _determined_step(value: Tensor, jacobian: Tensor, weight: Tensor) -> tuple[Tensor, float] | None:
+    """The step and its length in standard deviations; None where the matches do not fix the pose."""
     if float(weight.sum()) < 3:
         return None
     xi, information = _step(value, jacobian, weight)
-    spectrum = torch.linalg.eigvalsh(_unit_diagonal(information))
-    if not bool(spectrum[0] > 1e-9):
+    if not bool(torch.linalg.eigvalsh(_unit_diagonal(information))[0] > 1e-9):
         return None
-    length = float(xi @ information @ xi) ** 0.5
-    return _Fit(Pose.exp(xi) @ pose, source, target, jacobian, weight, alone, chi_square, residuals, length)
-
-
-def _responsibility(
-    chi_square: Float[Tensor, " k"], rows: Int[Tensor, "k 2"], counts: tuple[int, int], iterations: int = 6
-) -> tuple[Tensor, Tensor]:
-    """How probable it is that a pair is a match, and that none of its rivals is the match instead.
-
-    A right match is normally distributed, a wrong one uniformly within the gate, and a line has at most one match.
-    Lines that compete tell each other how likely they are to be taken elsewhere (belief propagation on matchings, exact
-    where rivals form no loops); the share of right ones is found on the way (expectation maximisation).
-    """
-    density = torch.where(chi_square < _GATE, _PEAK * (-chi_square / 2).exp(), 0.0)
-    (first, second), (m, n) = rows.unbind(-1), counts
-    reached = [density.new_zeros(m).index_add_(0, first, density), density.new_zeros(n).index_add_(0, second, density)]
-    most_matches = float(min((total > 0).sum() for total in reached))
-    share, back = 0.7, density.new_tensor(math.sqrt(0.7 / 0.3))
-    for _ in range(iterations):
-        alone = math.sqrt((1 - share) / share)  # how much speaks for a line to have no match
-        forth = 1 / (_others(density * back, first, m) + alone)
-        back = 1 / (_others(density * forth, second, n) + alone)
-        odds = density * forth * back
-        weight = odds / (1 + odds)
-        share = min(max(float(weight.sum()) / max(most_matches, 1), 0.05), 0.999)
-    rivals = reached[0][first] + reached[1][second] - density
-    return weight, density / rivals.clamp_min(1e-300)
-
-
-def _others(value: Float[Tensor, " k"], index: Int[Tensor, " k"], count: int) -> Float[Tensor, " k"]:
-    """What all other pairs of the same line add up to."""
-    return (value.new_zeros(count).index_add_(0, index, value)[index] - value).clamp_min_(0)
+    return xi, float(xi @ information @ xi) ** 0.5
 
 
 def _step(value: Tensor, jacobian: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -260,50 +274,38 @@ def _information(jacobian: Tensor, weight: Tensor) -> Tensor:
 
 
 def _finished(
-    fit: _Fit,
-    rows: Tensor,
-    source: AnchoredLines,
-    target: AnchoredLines,
-    noise: NoiseModel,
-    estimated: bool,
-    settled: bool,
-) -> Refinement | None:
-    """Evaluate once more at the final pose, so that residuals, inliers and covariance belong together."""
-    last = _fit(fit.pose, source, target, rows, noise)
-    if last is None:
-        return None
+    pose: Pose, fit: _Fit, pairs: ClosePairs, noise: NoiseModel, estimated: bool, settled: bool
+) -> Refinement:
+    """What the fit at the final pose says of it."""
     # Of the information, rival matches have taken their part.
-    sure = _information(last.jacobian, last.alone * last.weight.sqrt())
-    covariance = torch.linalg.inv(sure)
+    covariance = _inverse(_information(fit.jacobian, fit.alone * fit.weight.sqrt()))
     if estimated:  # six parameters were fitted to the residuals that the noise was read from
-        degrees = 4 * float(last.weight.sum())
-        covariance = covariance * (_LOST * degrees / max(degrees - 6, 1))
-    covariance = (covariance + covariance.mT) / 2
-    right = mutual_best(last.weight, rows) & (last.weight > _PROBABLE)
-    return Refinement(fit.pose, covariance, rows[right], last.chi_square[right], noise, settled)
+        degrees = 4 * float(fit.weight.sum())
+        covariance = covariance * (degrees / max(degrees - 6, 1))
+    right = pairs.mutual_best(fit.weight) & (fit.weight > _PROBABLE)
+    return Refinement(pose, covariance, pairs.rows[right], noise, settled)
 
 
-def mutual_best(weight: Float[Tensor, " k"], rows: Int[Tensor, "k 2"]) -> Bool[Tensor, " k"]:
-    """Pairs that are the most probable for both of their lines."""
-    best = torch.ones_like(weight, dtype=torch.bool)
-    for column in rows.unbind(-1):
-        values, index = column.unique(return_inverse=True)
-        most = weight.new_zeros(len(values)).scatter_reduce(0, index, weight, "amax")
-        best &= weight == most[index]
-    return best
+def _inverse(information: Tensor) -> Tensor:
+    covariance = torch.linalg.inv(information)
+    return (covariance + covariance.mT) / 2
 
 
-def _noise(model: NoiseModel, fit: _Fit, trusted: bool, floor: float) -> NoiseModel:
-    """The noise that the residuals show, though not much less than thought: the pose has to follow.
+def _rough_noise(model: NoiseModel, fit: _Fit, floor: float) -> NoiseModel:
+    """The noise that most residuals show, though not much less than thought: the pose has to follow.
 
     In a drawing most lines are exactly parallel, the wrong pairs too; their residuals say nothing of the pose.
     """
-    if trusted:
-        found = fitted_noise(model, fit.residuals, fit.source, fit.target, fit.weight, floor)
-    else:
-        found = robust_noise(model, fit.residuals[fit.weight > 0], floor)
+    sure = fit.weight > 0.5
+    found = robust_noise(model, fit.residuals[sure if int(sure.sum()) >= 3 else fit.weight > 0], floor)
     least = model.position / _SHRINKS, model.direction / _SHRINKS
     return replace(found, position=max(found.position, least[0]), direction=max(found.direction, least[1]))
+
+
+def _fine_noise(model: NoiseModel, fit: _Fit, pairs: ClosePairs, floor: float) -> NoiseModel:
+    """The noise that residuals show on average, mostly those of pairs without rivals."""
+    trust = fit.weight / (1 + pairs.rivals).square()
+    return fitted_noise(model, fit.residuals, fit.source, fit.target, fit.slack, trust, floor)
 
 
 def _initial_noise(tolerance: Tolerance) -> NoiseModel:

@@ -134,7 +134,7 @@ def _registered(method: Method, device: str) -> Estimator:
 
 
 def _bound(method: Method, _device: str) -> Estimator:
-    """Maximum likelihood with the right matches and the noise known: nothing can be better on average."""
+    """Maximum likelihood with the right matches and the noise known, which is taken to be normal."""
     noise = _settings(method, NoiseModel)
 
     def estimate(pair: LinePair) -> Estimate:

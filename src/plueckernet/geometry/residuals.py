@@ -104,12 +104,9 @@ def whitened(
         cov = [[sp^2 + tp^2 + s^2 sd^2,  s sd^2], [s sd^2,  sd^2 + td^2]]
 
     with ``sp, sd`` and ``tp, td`` the sigmas of source and target. Its inverse square root is taken by conditioning
-    the position on the direction.
+    the position on the direction (:func:`variances`).
     """
-    (sp, sd), (tp, td) = source_sigma, target_sigma
-    direction_var = sd.square() + td.square()
-    gain = residuals.lever * sd.square() / direction_var
-    position_var = sp.square() + tp.square() + residuals.lever.square() * sd.square() * (td.square() / direction_var)
+    gain, position_var, direction_var = variances(residuals, source_sigma, target_sigma)
     gain, scale = gain[..., None], position_var.rsqrt()[..., None]
     turn = direction_var.rsqrt()[..., None]
     value = torch.cat([(residuals.position - gain * residuals.direction) * scale, residuals.direction * turn], -1)
@@ -121,6 +118,19 @@ def whitened(
         -2,
     )
     return value, jacobian
+
+
+def variances(
+    residuals: Residuals,
+    source_sigma: tuple[Float[Tensor, " n"], Float[Tensor, " n"]],
+    target_sigma: tuple[Float[Tensor, " n"], Float[Tensor, " n"]],
+) -> tuple[Float[Tensor, "*batch n"], Float[Tensor, "*batch n"], Float[Tensor, " n"]]:
+    """How much of the direction's residual the position has, the variance of the rest and that of the direction."""
+    (sp, sd), (tp, td) = source_sigma, target_sigma
+    direction = sd.square() + td.square()
+    gain = residuals.lever * sd.square() / direction
+    position = sp.square() + tp.square() + residuals.lever.square() * sd.square() * (td.square() / direction)
+    return gain, position, direction
 
 
 def _across(direction: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 2 3"]:
