@@ -19,8 +19,8 @@ from plueckernet.estimation.refinement import Refinement
 
 # Of a logistic model of `features`, fitted by `python -m benchmarks.confidence`: where the matcher gives probabilities
 # that mean something, as the networks do, and where it does not or there is none.
-LEARNED = (9.585, 0.416, -5.38, 0.61, 4.379, 3.166, 5.382)
-PLAIN = (15.809, 0.636, -9.383, 1.37, 4.894, 3.904)
+LEARNED = (10.874, 0.345, -5.396, 0.644, 5.032, 3.631, 4.832)
+PLAIN = (15.198, 0.635, -8.551, 1.149, 4.817, 4.244)
 _BELIEVE = 0.9  # confidence from which a pose is called a success
 _UNSEEN = 0.7  # relative score of a rival that was not looked for hard enough to be found
 _RIVAL = 0.9  # relative score from which a rival is as good
