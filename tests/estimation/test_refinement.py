@@ -122,6 +122,15 @@ def test_maps_apart_give_nothing():
     assert refine_pose(away, source, target, Tolerance()) is None
 
 
+def test_few_lines_are_not_given_up_where_some_agree_by_chance():
+    """The noise then looks small, and the others too far off to be left."""
+    given_up = 0
+    for seed in range(40):
+        source, target, pose, _ = matched_lines(count=5, seed=seed)
+        given_up += refine_pose(pose, source, target, Tolerance(0.3, 0.14)) is None
+    assert given_up <= 2
+
+
 def test_too_little_to_go_by():
     source, target, pose, _ = matched_lines(count=2)
     assert refine_pose(pose, source, target, Tolerance()) is None

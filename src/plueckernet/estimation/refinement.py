@@ -81,13 +81,14 @@ def refine_pose(
     def close() -> ClosePairs:
         return close_pairs(pose, *(single if reach.position > _COARSE else (source, target)), reach)
 
+    fit, believed = None, None  # noise with which the last step was possible
     for _ in range(settings.iterations):
         if moved:
             pairs = close()
         fit = _fit(pose, source, target, pairs, model)
         if fit is None:
-            return None
-        pose = fit.pose
+            break
+        believed, pose = model, fit.pose
         if noise is None:
             model = _rough_noise(model, fit, settings.noise_floor)
         before, reach = reach, search_tolerance(model, tolerance, shortest)
@@ -96,6 +97,10 @@ def refine_pose(
         settled = fit.step < settings.converged and same_reach
         if settled:
             break
+    if believed is None:
+        return None
+    if fit is None:  # of few lines too little is left when a chance agreement makes the noise look small
+        model = believed
     reach = search_tolerance(model, tolerance, shortest, _FAR)
     pairs = close()
     for _ in range(settings.final):
