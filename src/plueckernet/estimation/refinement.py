@@ -71,38 +71,15 @@ def refine_pose(
 ) -> Refinement | None:
     """Maximum likelihood on all lines of both maps, starting from a pose good to about ``tolerance``.
 
-    Without ``noise`` it is estimated along the way, from a third of the tolerance down. None when fewer than
+    Without ``noise`` it is estimated along the way, from a quarter of the tolerance down. None when fewer than
     three lines support the pose or they leave it undetermined.
     """
-    model, reach, settled, moved = noise or _initial_noise(tolerance), tolerance, False, True
-    single = source.to(torch.float32), target.to(torch.float32)
-    shortest = short_length(source, target) if settings.short_lines else _LONG
-
-    def close() -> ClosePairs:
-        return close_pairs(pose, *(single if reach.position > _COARSE else (source, target)), reach)
-
-    fit, believed = None, None  # noise with which the last step was possible
-    for _ in range(settings.iterations):
-        if moved:
-            pairs = close()
-        fit = _fit(pose, source, target, pairs, model)
-        if fit is None:
-            break
-        believed, pose = model, fit.pose
-        if noise is None:
-            model = _rough_noise(model, fit, settings.noise_floor)
-        before, reach = reach, search_tolerance(model, tolerance, shortest)
-        same_reach = 0.95 < reach.position / before.position < 1.05
-        moved = fit.step > _STILL or not same_reach
-        settled = fit.step < settings.converged and same_reach
-        if settled:
-            break
-    if believed is None:
+    near = _approached(pose, source, target, tolerance, noise, settings)
+    if near is None:
         return None
-    if fit is None:  # of few lines too little is left when a chance agreement makes the noise look small
-        model = believed
-    reach = search_tolerance(model, tolerance, shortest, _FAR)
-    pairs = close()
+    pose, model, settled = near
+    reach = search_tolerance(model, tolerance, _shortest(source, target, settings), _FAR)
+    pairs = close_pairs(pose, source, target, reach)
     for _ in range(settings.final):
         fit = _fit(pose, source, target, pairs, model)
         if fit is None:
@@ -114,6 +91,34 @@ def refine_pose(
     if fit is None:
         return None
     return _finished(pose, fit, pairs, model, noise is None, settled or fit.step < settings.converged)
+
+
+def _approached(
+    pose: Pose,
+    source: AnchoredLines,
+    target: AnchoredLines,
+    tolerance: Tolerance,
+    noise: NoiseModel | None,
+    settings: RefinementSettings,
+) -> tuple[Pose, NoiseModel, bool] | None:
+    """Find out which lines are close: the pose, roughly the noise, and whether they have settled."""
+    model, reach, moved, believed = noise or _initial_noise(tolerance), tolerance, True, None
+    shortest = _shortest(source, target, settings)
+    for _ in range(settings.iterations):
+        if moved:
+            pairs = close_pairs(pose, source, target, reach)
+        fit = _fit(pose, source, target, pairs, model)
+        if fit is None:  # of few lines too little is left when a chance agreement makes the noise look small
+            return None if believed is None else (pose, believed, False)
+        pose, believed = fit.pose, model
+        if noise is None:
+            model = _rough_noise(model, fit, settings.noise_floor)
+        before, reach = reach, search_tolerance(model, tolerance, shortest)
+        same_reach = 0.95 < reach.position / before.position < 1.05
+        moved = fit.step > _STILL or not same_reach
+        if fit.step < settings.converged and same_reach:
+            return pose, model, True
+    return pose, model, False
 
 
 def refine_matches(
@@ -138,7 +143,9 @@ def refine_matches(
 
 
 def close_pairs(pose: Pose, source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance) -> ClosePairs:
-    """All pairs of lines within tolerance of each other under the pose; in single precision if the lines are."""
+    """All pairs of lines within tolerance of each other under the pose."""
+    if tolerance.position > _COARSE:
+        source, target = source.to(torch.float32), target.to(torch.float32)
     one = Pose(pose.rotation[None], pose.translation[None]).to(source.anchor.dtype)
     counts = len(source), len(target)
     if counts[0] * counts[1] <= _BLOCK:
@@ -187,6 +194,10 @@ def search_tolerance(
     position = min(sigmas[0] * math.sqrt(2) * noise.position, _BEYOND * most.position)
     angle = min(sigmas[1] * math.sqrt(2) * direction, _BEYOND * most.angle)
     return Tolerance(position, angle, most.directed, slope=min(4 * direction, most.angle))
+
+
+def _shortest(source: AnchoredLines, target: AnchoredLines, settings: RefinementSettings) -> float:
+    return short_length(source, target) if settings.short_lines else _LONG
 
 
 def short_length(source: AnchoredLines, target: AnchoredLines) -> float:
