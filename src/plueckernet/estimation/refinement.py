@@ -295,9 +295,11 @@ def _finished(
     """What the fit at the final pose says of it."""
     # Of the information, rival matches have taken their part.
     covariance = _inverse(_information(fit.jacobian, fit.alone * fit.weight.sqrt()))
-    if estimated:  # six parameters were fitted to the residuals that the noise was read from
-        degrees = 4 * float(fit.weight.sum())
-        covariance = covariance * (degrees / max(degrees - 6, 1))
+    if estimated:
+        # Six parameters were fitted to the residuals that the noise was read from. A line counts once, though it has
+        # four residuals: what makes one of them large makes the others large, too.
+        lines = float(fit.weight.sum())
+        covariance = covariance * (lines / max(lines - 6, 1))
     right = pairs.mutual_best(fit.weight) & (fit.weight > _PROBABLE)
     return Refinement(pose, covariance, pairs.rows[right], noise, settled)
 
