@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from scipy.optimize import minimize
 
-from benchmarks.harness import pose_error, progress, save, succeeded
+from benchmarks.harness import best_error, progress, save, succeeded
 from plueckernet.data.protocols import AnyProtocol, Protocol, ScanProtocol, sample_pair, unrelated_pair
 from plueckernet.data.scenes import make_scene
 from plueckernet.estimation.judgement import Evidence, features
@@ -48,8 +48,7 @@ def one_pair(job: tuple[str, str, int, int]) -> tuple[Evidence, bool]:
         return register(source, target, matcher=matcher).evidence, False
     pair = sample_pair(make_scene(kind, seed), protocol, seed)
     result = register(pair.source, pair.target, matcher=matcher)
-    best = result.target_T_source or (result.alternatives[0].target_T_source if result.alternatives else None)
-    return result.evidence, succeeded(pose_error(best, pair.target_T_source))
+    return result.evidence, succeeded(best_error(result, pair.target_T_source))
 
 
 def fit(evidence: list[Evidence], right: np.ndarray) -> np.ndarray:

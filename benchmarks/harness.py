@@ -17,7 +17,9 @@ from rich.progress import track
 from plueckernet.evaluation.metadata import metadata
 from plueckernet.evaluation.metrics import SUCCESS
 from plueckernet.evaluation.metrics import pose_error as pose_error
+from plueckernet.geometry import Pose
 from plueckernet.io.atomic import atomic_write
+from plueckernet.result import RegistrationResult
 
 RESULTS = Path(__file__).parent / "results"
 _T = TypeVar("_T")
@@ -51,6 +53,12 @@ def seconds(action: Callable[[], object], repeats: int = 15, warmup: int = 3) ->
 def succeeded(error: tuple[float, float], angle: float = SUCCESS[0], distance: float = SUCCESS[1]) -> bool:
     """The usual success: under 5 degrees and half a metre."""
     return error[0] < angle and error[1] < distance
+
+
+def best_error(result: RegistrationResult, truth: Pose) -> tuple[float, float]:
+    """Of the best pose, believed or not."""
+    best = result.target_T_source or (result.alternatives[0].target_T_source if result.alternatives else None)
+    return pose_error(best, truth)
 
 
 def filled(page: str, name: str, module: str, content: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.harness import pose_error, progress, save, succeeded
+from benchmarks.harness import best_error, pose_error, progress, save, succeeded
 from plueckernet import RegistrationSettings, Status, register
 from plueckernet.data.protocols import AnyProtocol, LinePair, PaperProtocol, Protocol, ScanProtocol, sample_pair
 from plueckernet.data.scenes import make_scene
@@ -26,7 +26,6 @@ from plueckernet.estimation.refinement import refine_matches
 from plueckernet.estimation.scoring import AnchoredLines
 from plueckernet.geometry import Pose
 from plueckernet.geometry.residuals import NoiseModel
-from plueckernet.result import RegistrationResult
 
 PAIRS = 540  # of a cell; of which in most cells more than 500 have enough lines in common
 FIRST_SEED = 5_000_000  # far from what training and calibration draw
@@ -44,7 +43,6 @@ CELLS: dict[str, Protocol] = {
 }
 KINDS = ("indoor", "outdoor")
 BOUNDED = ("keep 70 %", "the paper's")
-NOISE = NoiseModel()  # of the protocols
 ASKED = {
     ("indoor", "keep 70 %"): 0.999, ("indoor", "keep 50 %"): 0.995, ("indoor", "keep 30 %"): 0.98,
     ("both", "keep 70 %"): 0.995, ("both", "keep 50 %"): 0.98, ("both", "keep 30 %"): 0.92,
@@ -72,15 +70,9 @@ def one_pair(job: Job) -> dict[str, Any]:
         "job": job,
         "common": min(len(pair.matches[:, side].unique()) for side in (0, 1)),
         "called": result.status == Status.SUCCESS,
-        "error": error_of(result, pair),
+        "error": best_error(result, pair.target_T_source),
         "bound": bound(pair, here, there) if cell in BOUNDED else None,
     }
-
-
-def error_of(result: RegistrationResult, pair: LinePair) -> tuple[float, float]:
-    """Of the best pose, believed or not."""
-    best = result.target_T_source or (result.alternatives[0].target_T_source if result.alternatives else None)
-    return pose_error(best, pair.target_T_source)
 
 
 def bound(pair: LinePair, here: torch.Tensor, there: torch.Tensor) -> tuple[float, float] | None:
@@ -94,7 +86,7 @@ def bound(pair: LinePair, here: torch.Tensor, there: torch.Tensor) -> tuple[floa
     source = AnchoredLines.of(pair.source[pair.matches[:, 0]].shifted(here), origin)
     target = AnchoredLines.of(pair.target[pair.matches[:, 1]].shifted(there), origin)
     start = Pose(truth.rotation, truth.act(here[None])[0] - there)
-    known = refine_matches(start, source, target, NOISE)
+    known = refine_matches(start, source, target, NoiseModel())
     if known is None:
         return None
     turn = known.pose.rotation

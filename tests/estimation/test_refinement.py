@@ -11,7 +11,7 @@ from plueckernet.data.scenes import make_scene
 from plueckernet.estimation.refinement import close_pairs, refine_matches, refine_pose
 from plueckernet.estimation.scoring import AnchoredLines, Tolerance, pair_residuals
 from plueckernet.geometry import LineSet, Pose
-from plueckernet.geometry.residuals import NoiseModel, line_residuals, whitened
+from plueckernet.geometry.residuals import NoiseModel, line_residuals, variances, whitened
 
 
 def perturbed(pose: Pose, size: float, seed: int = 0) -> Pose:
@@ -37,7 +37,8 @@ def test_gradient_of_the_likelihood_vanishes():
         moved = Pose.exp(xi) @ found.pose
         r = line_residuals(moved, source[rows].lines, target[rows].lines, source.anchor[rows], target.anchor[rows])
         noise = NoiseModel()
-        value, _ = whitened(r, noise.sigmas(source[rows].lines), noise.sigmas(target[rows].lines))
+        sigma = noise.sigmas(source[rows].lines), noise.sigmas(target[rows].lines)
+        value, _ = whitened(r, *variances(r, *sigma))
         return value.square().sum() / 2
 
     at = torch.zeros(6, dtype=torch.float64)

@@ -7,7 +7,7 @@ import torch
 from torch.autograd.functional import jacobian
 
 from plueckernet.geometry import LineSet, Pose
-from plueckernet.geometry.residuals import NoiseModel, line_residuals, whitened
+from plueckernet.geometry.residuals import NoiseModel, line_residuals, variances, whitened
 
 
 def matched(count: int = 12, noise: float = 0.0, seed: int = 0) -> tuple[Pose, LineSet, LineSet]:
@@ -79,7 +79,7 @@ def test_whitened_residuals_have_unit_covariance():
     source, source_anchor = noisy(point)
     target, target_anchor = noisy(point + 2.5 * direction)  # the target's anchor lies 2.5 m along the line
     residuals = line_residuals(Pose.identity(), source, target, source_anchor, target_anchor)
-    value, _ = whitened(residuals, model.sigmas(source), model.sigmas(target))
+    value, _ = whitened(residuals, *variances(residuals, model.sigmas(source), model.sigmas(target)))
     covariance = value.mT @ value / count
     torch.testing.assert_close(covariance, torch.eye(4, dtype=torch.float64), atol=0.03, rtol=0)
 

@@ -44,6 +44,12 @@ class ClosePairs:
         return first + second - 2
 
     @cached_property
+    def crowd(self) -> Float[Tensor, " k"]:
+        """How densely other lines lie around a pair, relative to the usual."""
+        rivals = self.rivals + _ALONE
+        return rivals / rivals.mean()
+
+    @cached_property
     def most_matches(self) -> int:
         """As many as the map with fewer lines in any pair has such lines."""
         return min(len(column.unique()) for column in self.rows.unbind(-1))
@@ -59,14 +65,12 @@ class ClosePairs:
         number of wrong pairs and the share of parallel ones are found by expectation maximisation.
         """
         (first, second), (m, n), most = self.rows.unbind(-1), self.counts, max(self.most_matches, 1)
-        crowd = self.rivals + _ALONE
-        crowd = crowd / crowd.mean()
         share, wrong, parallel = 0.7, 0.5, 0.5  # of lines with a match; wrong pairs of a line; those that are parallel
         back = position.new_tensor(math.sqrt(share / (1 - share)))
         for _ in range(iterations):
             alike = parallel * direction
             anyhow = alike + (1 - parallel)
-            density = position * direction / (wrong * crowd * anyhow)
+            density = position * direction / (wrong * self.crowd * anyhow)
             alone = math.sqrt((1 - share) / share)  # how much speaks for a line to have no match
             forth = 1 / (_others(density * back, first, m) + alone)
             back = 1 / (_others(density * forth, second, n) + alone)

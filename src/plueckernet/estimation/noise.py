@@ -48,13 +48,16 @@ def fitted_noise(
     residuals: Residuals,
     source: AnchoredLines,
     target: AnchoredLines,
-    slack: Float[Tensor, " k"],
+    factor: Float[Tensor, " k"],
     trust: Float[Tensor, " k"],
     floor: float,
 ) -> NoiseModel:
-    """From mean squares of matches that count by weight; the better predicted count for more."""
+    """From mean squares of matches that count by trust; the better predicted count for more.
+
+    ``factor`` is the :func:`slack` of each.
+    """
     sd, td = noise.sigmas(source.lines)[1].square(), noise.sigmas(target.lines)[1].square()
-    square = residuals.direction.square().mean(-1) / slack
+    square = residuals.direction.square().mean(-1) / factor
     weight = trust / (sd + td).square()
     one = torch.full_like(square, 2.0)
     if source.reach is None or target.reach is None:
@@ -63,7 +66,7 @@ def fitted_noise(
         slope = 0.5 * (source.reach.square().reciprocal() + target.reach.square().reciprocal())  # 2 (1/l^2 + 1/l'^2)
         direction, endpoint = _non_negative(weight, square, one, slope)
     model = NoiseModel(noise.position, max(math.sqrt(direction), floor), math.sqrt(endpoint))
-    carried = residuals.lever.square() * model.sigmas(source.lines)[1].square() * slack
+    carried = residuals.lever.square() * model.sigmas(source.lines)[1].square() * factor
     weight = trust / (2 * noise.position**2 + carried).square()
     excess = (weight * (residuals.position.square().mean(-1) - carried)).sum() / (2 * weight.sum())
     position = max(float(excess), (0.3 * noise.position) ** 2, floor**2)

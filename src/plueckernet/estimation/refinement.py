@@ -128,7 +128,7 @@ def refine_matches(
     sigma = noise.sigmas(source.lines), noise.sigmas(target.lines)
     for _ in range(iterations + 1):
         residuals = line_residuals(pose, source.lines, target.lines, source.anchor, target.anchor)
-        value, jacobian = whitened(residuals, *sigma)
+        value, jacobian = whitened(residuals, *variances(residuals, *sigma))
         weight = _within_gate(value.square().sum(-1))
         taken = _determined_step(value, jacobian, weight)
         if taken is None:
@@ -214,7 +214,7 @@ def polish(poses: Pose, source: AnchoredLines, target: AnchoredLines, scorer: Ro
     for _ in range(steps):
         inlier = scorer.fit(poses) > 0
         residuals = line_residuals(poses, source.lines, target.lines, source.anchor, target.anchor)
-        xi, _ = _step(*whitened(residuals, *sigma), inlier.to(poses.rotation.dtype))
+        xi, _ = _step(*whitened(residuals, *variances(residuals, *sigma)), inlier.to(poses.rotation.dtype))
         poses = Pose.exp(xi) @ poses
     return poses
 
@@ -242,9 +242,8 @@ def _fit(pose: Pose, source: AnchoredLines, target: AnchoredLines, pairs: CloseP
     turn = sd.square() + td.square()
     square = residuals.direction.square().sum(-1) / turn
     factor = slack(square)
-    sigma = (sp, sd * factor.sqrt()), (tp, td * factor.sqrt())
-    value, jacobian = whitened(residuals, *sigma)
-    _, shift, _ = variances(residuals, *sigma)
+    gain, shift, turned = variances(residuals, (sp, sd * factor.sqrt()), (tp, td * factor.sqrt()))
+    value, jacobian = whitened(residuals, gain, shift, turned)
     position = (-value[:, :2].square().sum(-1) / 2).exp() * pairs.reach.position**2 / (2 * shift)
     direction = tail_density(square) * pairs.reach.angle**2 / (2 * turn)
     weight, alone = pairs.probability(position, direction)

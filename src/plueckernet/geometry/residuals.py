@@ -94,8 +94,9 @@ def line_residuals(
 
 def whitened(
     residuals: Residuals,
-    source_sigma: tuple[Float[Tensor, " n"], Float[Tensor, " n"]],
-    target_sigma: tuple[Float[Tensor, " n"], Float[Tensor, " n"]],
+    gain: Float[Tensor, "*batch n"],
+    position_var: Float[Tensor, "*batch n"],
+    direction_var: Float[Tensor, " n"],
 ) -> tuple[Float[Tensor, "*batch n 4"], Float[Tensor, "*batch n 4 6"]]:
     r"""Residuals and Jacobians with unit covariance.
 
@@ -104,9 +105,8 @@ def whitened(
         cov = [[sp^2 + tp^2 + s^2 sd^2,  s sd^2], [s sd^2,  sd^2 + td^2]]
 
     with ``sp, sd`` and ``tp, td`` the sigmas of source and target. Its inverse square root is taken by conditioning
-    the position on the direction (:func:`variances`).
+    the position on the direction, which is what :func:`variances` gives.
     """
-    gain, position_var, direction_var = variances(residuals, source_sigma, target_sigma)
     gain, scale = gain[..., None], position_var.rsqrt()[..., None]
     turn = direction_var.rsqrt()[..., None]
     value = torch.cat([(residuals.position - gain * residuals.direction) * scale, residuals.direction * turn], -1)
