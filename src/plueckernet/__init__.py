@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from plueckernet.estimation.judgement import Status
     from plueckernet.geometry import LineSet, Pose, Similarity
     from plueckernet.io import read_lines, write_lines
-    from plueckernet.registration import RegistrationSettings, refine, register, register_many
+    from plueckernet.estimation.settings import RegistrationSettings
+    from plueckernet.matchers import LineMatcher, load_matcher
+    from plueckernet.registration import refine, register, register_many
     from plueckernet.report import write_report
     from plueckernet.result import RegistrationResult
 
@@ -23,13 +25,15 @@ _HOMES = {
     "DegenerateError": "errors",
     "FormatError": "errors",
     "InputError": "errors",
+    "LineMatcher": "matchers",
     "LineSet": "geometry",
     "PlueckernetError": "errors",
     "Pose": "geometry",
     "RegistrationResult": "result",
-    "RegistrationSettings": "registration",
+    "RegistrationSettings": "estimation.settings",
     "Similarity": "geometry",
     "Status": "estimation.judgement",
+    "load_matcher": "matchers",
     "read_lines": "io",
     "refine": "registration",
     "register": "registration",
@@ -42,6 +46,7 @@ __all__ = [
     "DegenerateError",
     "FormatError",
     "InputError",
+    "LineMatcher",
     "LineSet",
     "PlueckernetError",
     "Pose",
@@ -50,6 +55,7 @@ __all__ = [
     "Similarity",
     "Status",
     "__version__",
+    "load_matcher",
     "read_lines",
     "refine",
     "register",

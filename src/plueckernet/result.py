@@ -1,10 +1,11 @@
-"""What a registration says: the pose, what it rests on, how far off it may be, and whether to believe it."""
+"""The outcome of a registration: pose, covariance, confidence, evidence; and its JSON."""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,59 +13,103 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from plueckernet.estimation.judgement import Evidence, Status
+from plueckernet.coincidence import pair_distances
+from plueckernet.errors import FormatError
+from plueckernet.estimation.evidence import Evidence
+from plueckernet.estimation.judgement import Status, Verdict
+from plueckernet.estimation.maps import MapPair
+from plueckernet.estimation.matching import Matches
+from plueckernet.estimation.refinement import RefinedCandidate
+from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry.pose import Pose, skew
 from plueckernet.io.atomic import atomic_write
 from plueckernet.version import __version__
 
-SCHEMA = 1  # of the JSON; raised when a key changes its meaning or goes
+SCHEMA = 2  # of the JSON; raised when a key changes its meaning or is removed
+# Keys of schema 1 that schema 2 renamed.
+_EVIDENCE_OF_SCHEMA_1 = {
+    "inliers": "inliers",
+    "share": "normalized_score",
+    "rival": "runner_up_ratio",
+    "balance": "size_ratio",
+    "borne_out": "explained_fraction",
+    "held": "lateral_support",
+    "agreement": "matcher_agreement",
+}
+_SETTINGS_OF_SCHEMA_1 = {"position_tolerance": "inlier_distance", "angle_tolerance": "inlier_angle"}
+_ASSUMED_RUNNER_UP_OF_SCHEMA_1 = 0.7  # what schema 1 wrote where no other pose was found
 
 
 @dataclass(frozen=True, eq=False)
 class Alternative:
-    """Another pose that was considered to the end."""
+    """Another pose that was refined."""
 
     target_T_source: Pose
-    score: float  # lines explained, as in `RegistrationResult.score`
+    score: float  # as `RegistrationResult.score`
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What a result was computed with."""
+
+    matcher: str
+    settings: RegistrationSettings
+    seed: int
+    seconds: Mapping[str, float] = field(default_factory=dict)  # by stage
 
 
 @dataclass(frozen=True, eq=False)
 class RegistrationResult:
     """The outcome of :func:`plueckernet.register`.
 
-    A failed registration has no pose: ``target_T_source`` and ``covariance`` are None, and the pose that came
-    closest is the first of ``alternatives``.
+    A failed registration has no pose: ``target_T_source`` and ``covariance`` are None, and the best candidate is the
+    first of ``alternatives``. All tensors are on the CPU.
     """
 
     status: Status
     reason: str
     target_T_source: Pose | None
     covariance: Float[Tensor, "6 6"] | None  # of xi = (omega, tau), rad and map units; see `covariance_at`
-    confidence: float  # share of results like this one that are right
-    evidence: Evidence  # what the status and the confidence were reached from
-    matches: Int[Tensor, "k 2"]  # putative (source, target) rows that the pose was found from
-    inliers: Int[Tensor, "i 2"]  # (source, target) rows that lie on each other under the pose
+    confidence: float  # probability that the pose is right
+    calibrated: bool  # whether the confidence was fitted to this matcher
+    evidence: Evidence  # from which status and confidence follow
+    matches: Int[Tensor, "k 2"]  # putative (source, target) rows
+    inliers: Int[Tensor, "i 2"]  # (source, target) rows that coincide under the pose
     residuals: Float[Tensor, "i 2"]  # of the inliers: distance in map units, angle in degrees
     alternatives: tuple[Alternative, ...]
-    score: float  # lines of either map that the pose explains, mean of both
+    score: float  # verification score: explained lines times the explained fraction
     noise: tuple[float, float]  # position in map units and direction in degrees, one sigma, as estimated
     timings: dict[str, float]  # seconds by stage
-    settings: dict[str, Any]
+    settings: dict[str, Any]  # with the inlier distance that was used
     seed: int
     num_lines: tuple[int, int]  # source, target
-    centre: Float[Tensor, "3"] | None = field(default=None)  # middle of the inliers in the target frame
+    matcher: str = ""  # name of the matcher
+    centre: Float[Tensor, "3"] | None = None  # of the inliers, in the target frame
 
     @classmethod
-    def without_pose(
-        cls, reason: str, num_lines: tuple[int, int], settings: dict[str, Any], seed: int
-    ) -> RegistrationResult:
-        """The result for maps that could not even be tried."""
-        none = torch.zeros(0, 2, dtype=torch.long)
-        evidence = Evidence.nothing(num_lines)
+    def without_pose(cls, reason: str, num_lines: tuple[int, int], run: RunRecord) -> RegistrationResult:
+        """The result for maps that could not be registered at all."""
+        rows = torch.zeros(0, 2, dtype=torch.long)
         return RegistrationResult(
-            Status.FAILED, reason, None, None, 0.0, evidence, none, none, none.double(), (), 0.0, (0.0, 0.0), {},
-            settings, seed, num_lines,
-        )  # fmt: skip
+            status=Status.FAILED,
+            reason=reason,
+            target_T_source=None,
+            covariance=None,
+            confidence=0.0,
+            calibrated=True,
+            evidence=Evidence.nothing(num_lines),
+            matches=rows,
+            inliers=rows,
+            residuals=rows.double(),
+            alternatives=(),
+            score=0.0,
+            noise=(0.0, 0.0),
+            timings={},
+            settings=asdict(run.settings),
+            seed=run.seed,
+            num_lines=num_lines,
+            matcher=run.matcher,
+        )
 
     @property
     def ok(self) -> bool:
@@ -79,28 +124,31 @@ class RegistrationResult:
         """
         if self.covariance is None:
             raise ValueError("a failed registration has no covariance")
-        change = torch.eye(6, dtype=self.covariance.dtype, device=self.covariance.device)
+        change = torch.eye(6, dtype=self.covariance.dtype)
         change[3:, :3] = -skew(point.to(self.covariance))
         return change @ self.covariance @ change.mT
 
     def sigmas(self) -> tuple[float, float] | None:
-        """One sigma of the rotation (degrees) and of the position at the middle of the inliers, over all axes."""
+        """One sigma of the rotation (degrees) and of the position at the centre of the inliers, over all axes."""
         if self.covariance is None or self.centre is None:
             return None
-        spread = self.covariance_at(self.centre).diagonal()
-        return math.degrees(float(spread[:3].sum().sqrt())), float(spread[3:].sum().sqrt())
+        variance = self.covariance_at(self.centre).diagonal()
+        return math.degrees(float(variance[:3].sum().sqrt())), float(variance[3:].sum().sqrt())
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as JSON can hold it; docs/result.md describes the schema."""
+        """Everything as JSON can hold it; docs/result.md describes the schema."""
         return {
             "schema": SCHEMA,
             "version": __version__,
             "status": str(self.status),
             "reason": self.reason,
             "confidence": self.confidence,
+            "calibrated": self.calibrated,
+            "matcher": self.matcher,
             "evidence": asdict(self.evidence),
             "target_T_source": None if self.target_T_source is None else self.target_T_source.matrix().tolist(),
             "covariance": None if self.covariance is None else self.covariance.tolist(),
+            "centre": None if self.centre is None else self.centre.tolist(),
             "sigmas": self.sigmas(),
             "num_lines": list(self.num_lines),
             "num_matches": len(self.matches),
@@ -111,8 +159,8 @@ class RegistrationResult:
             "inliers": self.inliers.tolist(),
             "residuals": self.residuals.tolist(),
             "alternatives": [
-                {"target_T_source": one.target_T_source.matrix().tolist(), "score": one.score}
-                for one in self.alternatives
+                {"target_T_source": alternative.target_T_source.matrix().tolist(), "score": alternative.score}
+                for alternative in self.alternatives
             ],
             "timings": self.timings,
             "settings": self.settings,
@@ -120,6 +168,121 @@ class RegistrationResult:
         }
 
     def save(self, path: str | Path) -> None:
-        """Write :meth:`to_dict` as JSON; a file that was there stays whole if writing fails."""
+        """Write :meth:`to_dict` as JSON; an existing file stays whole if writing fails."""
         with atomic_write(path) as stream:
             stream.write(json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> RegistrationResult:
+        """Read what :meth:`save` wrote, of schema 1 or 2; anything else raises :class:`FormatError`."""
+        try:
+            document = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise FormatError(path, f"not a readable result: {error}") from error
+        if not isinstance(document, dict) or document.get("schema") not in (1, SCHEMA):
+            raise FormatError(path, f"not a result of schema 1 or {SCHEMA}")
+        try:
+            return _from_document(document if document["schema"] == SCHEMA else _converted(document))
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise FormatError(path, f"incomplete result: {type(error).__name__} {error}") from error
+
+
+def assemble_result(
+    verdict: Verdict,
+    evidence: Evidence,
+    refined: Sequence[RefinedCandidate],
+    matches: Matches,
+    maps: MapPair,
+    run: RunRecord,
+) -> RegistrationResult:
+    """The result in the frames and the unit of the maps, on the CPU and outside inference mode."""
+    rows = maps.core_rows(torch.stack([matches.source, matches.target], -1))
+    result = RegistrationResult.without_pose(verdict.reason, (len(maps.all_source), len(maps.all_target)), run)
+    result = replace(
+        result,
+        status=verdict.status,
+        confidence=verdict.confidence,
+        calibrated=verdict.calibrated,
+        evidence=evidence,
+        matches=_owned(rows),
+        timings=dict(run.seconds),
+        settings=result.settings | {"inlier_distance": maps.threshold.distance * maps.unit},
+    )
+    return _with_pose(result, refined, maps) if refined else result
+
+
+def _with_pose(result: RegistrationResult, refined: Sequence[RefinedCandidate], maps: MapPair) -> RegistrationResult:
+    """The result with the best candidate and the alternatives; of a failed one, the best is an alternative too."""
+    best, failed = refined[0].refinement, result.status is Status.FAILED
+    poses = [_owned_pose(maps.original_pose(candidate.refinement.pose)) for candidate in refined]
+    centre = maps.all_target.anchor[best.matches[:, 1]].mean(0) * maps.unit + maps.target_offset
+    first = 0 if failed else 1
+    return replace(
+        result,
+        target_T_source=None if failed else poses[0],
+        covariance=None if failed else _owned(maps.original_covariance(best.covariance)),
+        inliers=_owned(best.matches),
+        residuals=_owned(pair_distances(best.pose, best.matches, maps)),
+        alternatives=tuple(
+            Alternative(pose, candidate.score) for pose, candidate in zip(poses[first:], refined[first:], strict=True)
+        ),
+        score=refined[0].score,
+        noise=(best.noise.position * maps.unit, math.degrees(best.noise.direction)),
+        centre=None if failed else _owned(centre),
+    )
+
+
+def _owned(tensor: Tensor) -> Tensor:
+    """A copy on the CPU that is no inference tensor, so that a caller can differentiate through it."""
+    return tensor.to("cpu").clone()
+
+
+def _owned_pose(pose: Pose) -> Pose:
+    return Pose(_owned(pose.rotation), _owned(pose.translation))
+
+
+def _from_document(document: Mapping[str, Any]) -> RegistrationResult:
+    def pose(matrix: Any) -> Pose | None:
+        return None if matrix is None else Pose.from_matrix(torch.tensor(matrix, dtype=torch.float64))
+
+    def numbers(values: Any) -> Tensor | None:
+        return None if values is None else torch.tensor(values, dtype=torch.float64)
+
+    def rows(values: Any, dtype: torch.dtype) -> Tensor:
+        return torch.tensor(values, dtype=dtype).reshape(-1, 2)
+
+    return RegistrationResult(
+        status=Status(document["status"]),
+        reason=document["reason"],
+        target_T_source=pose(document["target_T_source"]),
+        covariance=numbers(document["covariance"]),
+        confidence=document["confidence"],
+        calibrated=document["calibrated"],
+        evidence=Evidence(**document["evidence"]),
+        matches=rows(document["matches"], torch.long),
+        inliers=rows(document["inliers"], torch.long),
+        residuals=rows(document["residuals"], torch.float64),
+        alternatives=tuple(
+            Alternative(Pose.from_matrix(torch.tensor(other["target_T_source"], dtype=torch.float64)), other["score"])
+            for other in document["alternatives"]
+        ),
+        score=document["score"],
+        noise=(document["noise"][0], document["noise"][1]),
+        timings=document["timings"],
+        settings=document["settings"],
+        seed=document["seed"],
+        num_lines=(document["num_lines"][0], document["num_lines"][1]),
+        matcher=document["matcher"],
+        centre=numbers(document["centre"]),
+    )
+
+
+def _converted(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document of schema 1 in the words of schema 2; what schema 1 did not record is empty."""
+    evidence = {new: document["evidence"][old] for old, new in _EVIDENCE_OF_SCHEMA_1.items()}
+    if evidence["runner_up_ratio"] == _ASSUMED_RUNNER_UP_OF_SCHEMA_1:
+        evidence["runner_up_ratio"] = None
+    evidence["matcher_agreement"] = evidence["matcher_agreement"] or 0.0
+    settings = {_SETTINGS_OF_SCHEMA_1.get(name, name): value for name, value in document["settings"].items()}
+    added = {"calibrated": False, "matcher": "", "centre": None}
+    return {**document, **added, "schema": SCHEMA, "evidence": evidence, "settings": settings}

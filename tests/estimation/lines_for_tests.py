@@ -38,6 +38,6 @@ def matched_lines(
     return *anchored, pose, bad
 
 
-def errors(found: Pose, truth: Pose) -> tuple[float, float]:
+def errors(estimate: Pose, truth: Pose) -> tuple[float, float]:
     """Degrees and metres."""
-    return float(found.angle_to(truth).rad2deg()), float((found.translation - truth.translation).norm())
+    return float(estimate.angle_to(truth).rad2deg()), float((estimate.translation - truth.translation).norm())

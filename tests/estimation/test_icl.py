@@ -29,8 +29,8 @@ def random_flips(lines: LineSet, seed: int = 0) -> LineSet:
     return lines.flipped(torch.rand(len(lines), generator=torch.Generator().manual_seed(seed)) < 0.5)
 
 
-def error(found: Pose, truth: Pose) -> tuple[float, float]:
-    return float(found.angle_to(truth).rad2deg()), float((found.translation - truth.translation).norm())
+def error(estimate: Pose, truth: Pose) -> tuple[float, float]:
+    return float(estimate.angle_to(truth).rad2deg()), float((estimate.translation - truth.translation).norm())
 
 
 @pytest.mark.parametrize("settings", BOTH, ids=["paper", "sign-aware"])

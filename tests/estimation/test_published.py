@@ -24,33 +24,33 @@ def rows(wrong: int = 0, noise: float = 0.0) -> tuple[LineSet, LineSet, Pose]:
 @pytest.mark.parametrize("wrong", [0, 60])
 def test_without_noise_the_pose_is_exact(wrong):
     source, target, truth = rows(wrong)
-    found = published_pose(source, target)
-    assert max(errors(found.target_T_source, truth)) < 1e-9
-    assert found.inliers[wrong:].all()
+    result = published_pose(source, target)
+    assert max(errors(result.target_T_source, truth)) < 1e-9
+    assert result.inliers[wrong:].all()
 
 
 def test_the_result_minimises_the_score_over_its_inliers():
     source, target, truth = rows(noise=0.02)
-    found = published_pose(source, target)
-    assert max(errors(found.target_T_source, truth)) < 1.0
+    result = published_pose(source, target)
+    assert max(errors(result.target_T_source, truth)) < 1.0
 
     def score(pose: Pose) -> float:
         off = target.pluecker() - (pose @ source).pluecker()
-        return float(off[found.inliers].square().sum())
+        return float(off[result.inliers].square().sum())
 
-    best = score(found.target_T_source)
+    best = score(result.target_T_source)
     for axis in range(6):
         for size in (-1e-3, 1e-3):
             nudge = Pose.exp(size * torch.eye(6, dtype=torch.float64)[axis])
-            assert score(nudge @ found.target_T_source) > best
+            assert score(nudge @ result.target_T_source) > best
 
 
 def test_the_seed_decides():
     source, target, _ = rows(noise=0.05)
     few = PublishedSettings(iterations=3, steps=0)
-    one, again, other = (published_pose(source, target, few, seed).target_T_source.matrix() for seed in (1, 1, 2))
-    assert torch.equal(one, again)
-    assert not torch.equal(one, other)
+    first, again, other = (published_pose(source, target, few, seed).target_T_source.matrix() for seed in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
 
 
 def test_parallel_lines_and_single_matches_fix_no_pose():

@@ -7,8 +7,8 @@ import torch
 
 from plueckernet.estimation.scoring import (
     AnchoredLines,
+    InlierThreshold,
     RowScorer,
-    Tolerance,
     line_spacing,
     pair_residuals,
 )
@@ -36,8 +36,8 @@ def test_pair_residuals_are_the_definition(segments):
     first, second, poses = two_maps()
     if not segments:
         first, second = first.infinite(), second.infinite()
-    source, target, tolerance = AnchoredLines.of(first), AnchoredLines.of(second), Tolerance(0.7, 0.4)
-    found = pair_residuals(poses, source, target, tolerance)
+    source, target, threshold = AnchoredLines.of(first), AnchoredLines.of(second), InlierThreshold(0.7, 0.4)
+    residuals = pair_residuals(poses, source, target, threshold)
     for h in range(5):
         moved, anchors = poses[h] @ first, poses[h].act(source.anchor)
         for i in range(7):
@@ -48,20 +48,20 @@ def test_pair_residuals_are_the_definition(segments):
                 ) / (2 * 0.7**2) + (sine(d, e) / 0.4) ** 2
                 if segments:
                     along = abs(float((target.anchor[j] - anchors[i]) @ d))
-                    square += (max(0.0, along - float(source.reach[i] + target.reach[j])) / 0.7) ** 2
-                assert float(found[h, i, j]) == pytest.approx(square, rel=1e-9)
+                    square += (max(0.0, along - float(source.half_length[i] + target.half_length[j])) / 0.7) ** 2
+                assert float(residuals[h, i, j]) == pytest.approx(square, rel=1e-9)
 
 
 def test_row_residuals_are_the_definition():
     first, second, poses = two_maps(8, 8)
-    source, target, tolerance = AnchoredLines.of(first), AnchoredLines.of(second), Tolerance(0.7, 0.4)
-    found = 1 - RowScorer(source, target, tolerance).fit(poses)
+    source, target, threshold = AnchoredLines.of(first), AnchoredLines.of(second), InlierThreshold(0.7, 0.4)
+    residuals = 1 - RowScorer(source, target, threshold).fit(poses)
     for h in range(5):
         moved, anchors = poses[h] @ first, poses[h].act(source.anchor)
         for i in range(8):
             across = distance(target.anchor[i], anchors[i], moved.direction[i]) / 0.7
             turn = sine(moved.direction[i], second.direction[i]) / 0.4
-            assert float(found[h, i]) == pytest.approx(across**2 + turn**2, rel=1e-4, abs=1e-4)
+            assert float(residuals[h, i]) == pytest.approx(across**2 + turn**2, rel=1e-4, abs=1e-4)
 
 
 def test_scores_count_the_perfect_matches():
@@ -70,7 +70,9 @@ def test_scores_count_the_perfect_matches():
     one = Pose(pose.rotation[None], pose.translation[None])
     source, target = AnchoredLines.of(lines), AnchoredLines.of(pose @ lines)
     weight = torch.full((20,), 0.5, dtype=torch.float64)
-    assert float(RowScorer(source, target, Tolerance(0.1, 0.1)).scores(one, weight)) == pytest.approx(10, abs=1e-2)
+    assert float(RowScorer(source, target, InlierThreshold(0.1, 0.1)).scores(one, weight)) == pytest.approx(
+        10, abs=1e-2
+    )
 
 
 def test_directed_lines_know_their_sign():
@@ -78,7 +80,7 @@ def test_directed_lines_know_their_sign():
     still = Pose.identity(1)
     source, turned = AnchoredLines.of(lines), AnchoredLines.of(lines.flipped(torch.ones(6, dtype=torch.bool)))
     weight = torch.ones(6, dtype=torch.float64)
-    undirected, directed = Tolerance(0.1, 0.1), Tolerance(0.1, 0.1, directed=True)
+    undirected, directed = InlierThreshold(0.1, 0.1), InlierThreshold(0.1, 0.1, directed=True)
     assert float(RowScorer(source, turned, undirected).scores(still, weight)) == pytest.approx(6, abs=1e-3)
     assert float(RowScorer(source, turned, directed).scores(still, weight)) == 0
     assert bool(pair_residuals(still, source, turned, directed).diagonal(dim1=1, dim2=2).isinf().all())
@@ -87,4 +89,4 @@ def test_directed_lines_know_their_sign():
 def test_spacing_is_the_distance_to_the_next_parallel_line():
     points = torch.tensor([[0.0, 0, 0], [0, 0.3, 0], [0, 5.0, 0], [0, 5.3, 0]], dtype=torch.float64)
     lines = LineSet.from_point_direction(points, torch.tensor([[1.0, 0, 0]], dtype=torch.float64).expand(4, 3))
-    assert line_spacing(AnchoredLines.of(lines), Tolerance(1.0, math.radians(8))) == pytest.approx(0.3, abs=1e-3)
+    assert line_spacing(AnchoredLines.of(lines), InlierThreshold(1.0, math.radians(8))) == pytest.approx(0.3, abs=1e-3)

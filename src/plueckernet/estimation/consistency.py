@@ -1,4 +1,4 @@
-"""Which matches can be true together: a rigid motion keeps what two lines share."""
+"""Which matches can be true together: a rigid motion preserves the invariants of two lines."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from plueckernet.estimation.scoring import BLOCK, AnchoredLines, Tolerance
+from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines, InlierThreshold
 from plueckernet.geometry.invariants import pairwise_invariants
 from plueckernet.geometry.lines import LineSet
 
 
-def compatibility(source: AnchoredLines, target: AnchoredLines, tolerance: Tolerance) -> Float[Tensor, "k k"]:
-    """1 for pairs of row matches that one rigid motion can satisfy, 0 for the others.
+def compatibility(source: AnchoredLines, target: AnchoredLines, threshold: InlierThreshold) -> Float[Tensor, "k k"]:
+    """1 for pairs of row matches that one rigid motion can satisfy, 0 otherwise.
 
-    The angle of the two lines and their distance must agree. For segments also the distance of their midpoints,
-    which may differ by what the ends were cut. A line matched twice is compatible with neither of its matches.
+    The angle between the two lines and their distance must agree. For segments the distance of the midpoints must
+    agree as well, except for the difference that cut ends explain. Two matches of the same line are incompatible.
     """
     count = len(source)
-    both = _Sides.of(source, target)
+    sides = _Sides.of(source, target)
     compatible = torch.zeros(count, count, device=source.anchor.device)
-    size = max(1, 2 * BLOCK // max(1, count))
-    for start in range(0, count, size):  # pairs (i, j) with i < j, and some more
-        compatible[start : start + size, start:] = _margin(both, tolerance, start, size).gt_(0)
+    size = max(1, 2 * BLOCK_ENTRIES // max(1, count))
+    for start in range(0, count, size):  # pairs (i, j) with i < j, and the rest of each block
+        compatible[start : start + size, start:] = _margin(sides, threshold, start, size).gt_(0)
     compatible.triu_(1)
     return compatible + compatible.mT
 
 
 def second_order(compatible: Float[Tensor, "k k"]) -> Float[Tensor, "k k"]:
-    """For each compatible pair, how many matches are compatible with both (SC², Chen et al. 2022).
+    """For each compatible pair, the number of matches compatible with both (SC², Chen et al. 2022).
 
-    Wrong matches agree with one another by chance; that many agree with the same others is no chance.
+    Two wrong matches may be compatible by chance. They rarely have many compatible matches in common.
     """
     return (compatible @ compatible).mul_(compatible)
 
 
 def match_support(support: Float[Tensor, "k k"], iterations: int = 4) -> Float[Tensor, " k"]:
-    """How strongly each match belongs to the largest consistent group: about the leading eigenvector, of length 1."""
-    scale = 1 / max(1, len(support)) ** 2  # entries are at most the number of matches, so this keeps them below one
+    """How strongly each match belongs to the largest consistent group: roughly the leading eigenvector, of length 1."""
+    scale = 1 / max(1, len(support)) ** 2  # keeps the weights below one
     weight = support.sum(-1).mul_(scale)
     for _ in range(iterations):
         weight = (support @ weight).mul_(scale)
@@ -53,7 +53,7 @@ class _Sides:
 
     lines: LineSet  # (2, k)
     anchor: Tensor  # (2, k, 3)
-    cut: Tensor | None  # (k,), how much the ends of segments can have moved their middles apart
+    cut: Tensor | None  # (k,), by how much cut ends can have moved the midpoints of segments
     ids: list[Tensor]
 
     @classmethod
@@ -61,8 +61,8 @@ class _Sides:
         direction = torch.stack([source.lines.direction, target.lines.direction]).float()
         moment = torch.stack([source.lines.moment, target.lines.moment]).float()
         cut = None
-        if source.reach is not None and target.reach is not None:
-            cut = (source.reach - target.reach).abs().float()
+        if source.half_length is not None and target.half_length is not None:
+            cut = (source.half_length - target.half_length).abs().float()
         return _Sides(
             LineSet(direction, moment),
             torch.stack([source.anchor, target.anchor]).float(),
@@ -71,18 +71,18 @@ class _Sides:
         )
 
 
-def _margin(both: _Sides, tolerance: Tolerance, start: int, size: int) -> Float[Tensor, "r n"]:
-    """Positive where all invariants agree. Numbers, not truth values, which processors compare several times slower."""
-    lines = LineSet(both.lines.direction[:, start:], both.lines.moment[:, start:])
-    pairs = pairwise_invariants(lines, both.anchor[:, start:], slice(size))
+def _margin(sides: _Sides, threshold: InlierThreshold, start: int, size: int) -> Float[Tensor, "r n"]:
+    """Positive where all invariants agree. Minima of numbers are several times faster on a CPU than logical masks."""
+    lines = LineSet(sides.lines.direction[:, start:], sides.lines.moment[:, start:])
+    pairs = pairwise_invariants(lines, sides.anchor[:, start:], slice(size))
     # cos(x - y) = cos x cos y + sin x sin y compares angles without computing them.
-    margin = (pairs.cosine[0] * pairs.cosine[1]).addcmul_(*pairs.sine).sub_(math.cos(tolerance.angle))
+    margin = (pairs.cosine[0] * pairs.cosine[1]).addcmul_(*pairs.sine).sub_(math.cos(threshold.angle))
     apart = (pairs.distance[0] - pairs.distance[1]).abs_()
-    margin = torch.minimum(margin, tolerance.position - apart)
-    if both.cut is not None:
-        cut = both.cut[start:]
+    margin = torch.minimum(margin, threshold.distance - apart)
+    if sides.cut is not None:
+        cut = sides.cut[start:]
         apart = (pairs.span[0] - pairs.span[1]).abs_().sub_(cut[:size, None])
-        margin = torch.minimum(margin, (cut + tolerance.position) - apart)
-    for ids in both.ids:  # zero for the same line
+        margin = torch.minimum(margin, (cut + threshold.distance) - apart)
+    for ids in sides.ids:  # zero for the same line
         margin = torch.minimum(margin, (ids[start : start + size, None] - ids[start:]).abs_().to(margin.dtype))
     return margin

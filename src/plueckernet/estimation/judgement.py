@@ -1,128 +1,138 @@
-"""Whether a registration is to be believed.
+"""Confidence and status of a registration.
 
-Two maps of nothing in common can still be laid on each other so that many lines coincide; man-made places are full
-of right angles. What gives a wrong pose away is that others explain the maps about as well.
+Unrelated maps can be aligned so that many lines coincide, because buildings are full of right angles. A logistic model
+of the evidence, fitted for each matcher, tells right poses from wrong ones.
 """
 
 from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
+from plueckernet.errors import InputError
+from plueckernet.estimation.evidence import Evidence
+from plueckernet.settings import check_fraction, check_positive
 
-from plueckernet.estimation.refinement import Refinement
+_MIN_RATIO = 1e-3  # ratios below it are equally bad
+_ASSUMED_RUNNER_UP = 0.7  # score ratio where no other pose was found: the search may have missed one
 
-# Of a logistic model of `features`, fitted by `python -m benchmarks.confidence`: where the matcher gives probabilities
-# that mean something, as the networks do, and where it does not or there is none.
-LEARNED = (10.874, 0.345, -5.396, 0.644, 5.032, 3.631, 4.832)
-PLAIN = (15.198, 0.635, -8.551, 1.149, 4.817, 4.244)
-_BELIEVE = 0.9  # confidence from which a pose is called a success
-_UNSEEN = 0.7  # relative score of a rival that was not looked for hard enough to be found
-_RIVAL = 0.9  # relative score from which a rival is as good
-_LEAST = 1e-3  # ratios below are no worse
-_HELD = 1.5  # lines across a direction below which nothing contradicts a shift along it: one can always be made to fit
+
+def _log_ratio(value: float) -> float:
+    return math.log(max(value, _MIN_RATIO))
+
+
+FEATURES: dict[str, Callable[[Evidence], float]] = {
+    "constant": lambda _: 1.0,
+    "lateral_support": lambda evidence: math.log1p(evidence.lateral_support),
+    "runner_up_ratio": lambda evidence: (
+        _ASSUMED_RUNNER_UP if evidence.runner_up_ratio is None else evidence.runner_up_ratio
+    ),
+    "normalized_score": lambda evidence: _log_ratio(evidence.normalized_score),
+    "size_ratio": lambda evidence: _log_ratio(evidence.size_ratio),
+    "explained_fraction": lambda evidence: _log_ratio(evidence.explained_fraction),
+    "matcher_agreement": lambda evidence: evidence.matcher_agreement,
+}
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """What speaks for and against the best pose."""
+class Calibration:
+    """A logistic model of the evidence: one weight for each feature that it uses."""
 
-    inliers: int  # pairs of lines that lie on each other
-    share: float  # score of the pose for each line of the smaller map: lines explained, times the share borne out
-    rival: float  # lines explained by the best other pose, relative to this one
-    balance: float  # lines of the smaller map over those of the larger: a large map explains a small one by chance
-    borne_out: float  # share explained of the lines that come to lie where the other map has lines
-    held: float  # of the lines that lie on each other, how many lie across the direction that most are parallel to
-    agreement: float | None = None  # share of the matcher's probability that the pose bears out, where it has any
+    weights: Mapping[str, float]  # by the names of :data:`FEATURES`
+    fitted_on: str = ""  # the pairs it was fitted to
 
-    @classmethod
-    def gather(
-        cls,
-        refined: Sequence[tuple[float, Refinement]],
-        counts: tuple[int, int],
-        borne_out: float,
-        directions: Float[Tensor, "k 3"],
-        agreement: float | None,
-    ) -> Evidence:
-        """From one or more refined candidates and the number of lines they explain, best first.
-
-        ``directions`` are those of the lines that the best of them lays on each other.
-        """
-        score, best = refined[0]
-        # A search that found one pose only says nothing about rivals: one of middling strength is assumed.
-        rival = refined[1][0] / max(score, 1e-9) if len(refined) > 1 else _UNSEEN
-        share, balance = min(1.0, score / min(counts)), min(counts) / max(counts)
-        return Evidence(len(best.matches), share, rival, balance, borne_out, held(directions), agreement)
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.weights) - set(FEATURES))
+        if unknown:
+            raise InputError(f"unknown feature {unknown[0]!r} of a calibration; there are {', '.join(FEATURES)}")
 
     @classmethod
-    def nothing(cls, counts: tuple[int, int], agreement: float | None = None) -> Evidence:
-        """Where no pose was found."""
-        return Evidence(0, 0.0, 1.0, min(counts) / max(1, *counts), 0.0, 0.0, agreement)
+    def from_dict(cls, document: Mapping[str, Any]) -> Calibration:
+        """Read what a card holds; unknown entries raise :class:`InputError`."""
+        if set(document) != {"weights", "fitted_on"} or not isinstance(document["weights"], Mapping):
+            raise InputError("a calibration has exactly the entries weights and fitted_on")
+        for name, weight in document["weights"].items():
+            if type(weight) not in (int, float) or not math.isfinite(weight):
+                raise InputError(f"weight of {name!r} in a calibration: expected a number, got {weight!r}")
+        return Calibration(dict(document["weights"]), str(document["fitted_on"]))
 
-    @property
-    def unrivalled(self) -> bool:
-        """No other pose was found; ``rival`` is what is assumed of one."""
-        return self.rival == _UNSEEN
+    def confidence(self, evidence: Evidence) -> float:
+        """The fraction of results with such evidence that are right."""
+        if evidence.inliers == 0:
+            return 0.0
+        logit = sum(weight * FEATURES[name](evidence) for name, weight in self.weights.items())
+        return 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0
 
 
-def held(directions: Float[Tensor, "k 3"]) -> float:
-    """How many lines resist a shift in the direction in which it is easiest: they count by the square of the sine."""
-    along = directions.mT @ directions
-    return max(0.0, len(directions) - float(torch.linalg.eigvalsh(along)[-1]))
+#: Of matches without meaningful probabilities; also used, and reported as uncalibrated, where a matcher has none.
+DESCRIPTOR_CALIBRATION = Calibration(
+    {
+        "constant": 15.198,
+        "lateral_support": 0.635,
+        "runner_up_ratio": -8.551,
+        "normalized_score": 1.149,
+        "size_ratio": 4.817,
+        "explained_fraction": 4.244,
+    },
+    fitted_on="synthetic scenes (indoor, outdoor, varied), random parts, scans and unrelated pairs",
+)
 
 
 class Status(enum.StrEnum):
     """Whether the pose is to be used."""
 
     SUCCESS = "success"
-    AMBIGUOUS = "ambiguous"  # another pose explains the maps about as well
+    AMBIGUOUS = "ambiguous"  # another pose explains the maps about as well, or a motion is unobservable
     FAILED = "failed"
 
 
 @dataclass(frozen=True)
+class JudgementSettings:
+    """When a pose is accepted."""
+
+    min_confidence: float = 0.9
+    max_runner_up_ratio: float = 0.9  # above it another pose is as good, and the result is ambiguous
+    min_lateral_support: float = 1.5  # lines; below it the shift along parallel lines is unobservable
+
+    def __post_init__(self) -> None:
+        check_fraction(self, "min_confidence", "max_runner_up_ratio")
+        check_positive(self, "min_lateral_support")
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """A status with its reason in words."""
+    """A status with its confidence and its reason."""
 
     status: Status
     confidence: float
     reason: str
+    calibrated: bool = True  # whether the confidence was fitted to this matcher
 
 
-def features(evidence: Evidence) -> tuple[float, ...]:
-    """What the logistic model sees: a constant, then the evidence, ratios by their logarithm; agreement last."""
-    ratios = (math.log(max(value, _LEAST)) for value in (evidence.share, evidence.balance, evidence.borne_out))
-    known = () if evidence.agreement is None else (evidence.agreement,)
-    return 1.0, math.log1p(evidence.held), evidence.rival, *ratios, *known
+def judge(
+    evidence: Evidence, calibration: Calibration | None, settings: JudgementSettings = JudgementSettings()
+) -> Verdict:
+    """Success, ambiguity or failure, with the reason.
 
-
-def confidence(evidence: Evidence) -> float:
-    """The share of results with such evidence that are right."""
+    Without a calibration the model of the descriptors is used, and the verdict says that it is not calibrated.
+    """
+    calibrated = calibration is not None
     if evidence.inliers == 0:
-        return 0.0
-    weights = PLAIN if evidence.agreement is None else LEARNED
-    logit = sum(w * x for w, x in zip(weights, features(evidence), strict=True))
-    return 1 / (1 + math.exp(-logit))
-
-
-def judge(evidence: Evidence) -> Verdict:
-    """Success, ambiguity or failure, and why."""
-    if evidence.inliers == 0:
-        return Verdict(Status.FAILED, 0.0, "no pose explains three lines or more of both maps")
-    sure = confidence(evidence)
-    basis = f"{evidence.inliers} lines coincide, {evidence.borne_out:.0%} of those that should"
-    rival = f"another pose explains {evidence.rival:.0%} as much"
-    if evidence.unrivalled:
-        rival = "no other pose was found to compare with"
-    if sure >= _BELIEVE and evidence.held < _HELD:
-        nothing = "those lines are nearly parallel, and nothing fixes the shift along them"
-        return Verdict(Status.AMBIGUOUS, min(sure, 0.5), f"{basis}, but {nothing}")
-    if sure >= _BELIEVE and evidence.rival < _RIVAL:
-        return Verdict(Status.SUCCESS, sure, f"{basis}; {rival}")
-    if sure >= _BELIEVE:  # a symmetric place: one of several equally good poses
-        return Verdict(Status.AMBIGUOUS, min(sure, 0.5), f"{basis}, but {rival}")
-    return Verdict(Status.FAILED, sure, f"only {basis}, and {rival}")
+        return Verdict(Status.FAILED, 0.0, "no pose explains three or more lines of both maps", calibrated)
+    confidence = (calibration or DESCRIPTOR_CALIBRATION).confidence(evidence)
+    basis = f"{evidence.inliers} lines coincide, explained fraction {evidence.explained_fraction:.0%}"
+    runner_up = "no other pose was found"
+    if evidence.runner_up_ratio is not None:
+        runner_up = f"the runner-up scores {evidence.runner_up_ratio:.0%} of the best"
+    if confidence < settings.min_confidence:
+        reason = f"confidence below {settings.min_confidence:g}: {basis}; {runner_up}"
+        return Verdict(Status.FAILED, confidence, reason, calibrated)
+    if evidence.lateral_support < settings.min_lateral_support:
+        reason = f"{basis}, but they are nearly parallel: the shift along them is unobservable"
+        return Verdict(Status.AMBIGUOUS, min(confidence, 0.5), reason, calibrated)
+    if evidence.runner_up_ratio is not None and evidence.runner_up_ratio >= settings.max_runner_up_ratio:
+        return Verdict(Status.AMBIGUOUS, min(confidence, 0.5), f"{basis}, but {runner_up}", calibrated)
+    return Verdict(Status.SUCCESS, confidence, f"{basis}; {runner_up}", calibrated)

@@ -1,4 +1,4 @@
-"""Two maps made comparable: centred, in one unit, of moderate size, and with a tolerance that suits them."""
+"""Two maps in one normalized frame: centred, in a common unit, with the inlier threshold that suits them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,39 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from plueckernet.errors import InputError
-from plueckernet.estimation.scoring import AnchoredLines, Tolerance, line_spacing
-from plueckernet.estimation.verification import MapScorer
+from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, line_spacing
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose, Similarity, skew
+from plueckernet.settings import check_positive
+
+
+@dataclass(frozen=True)
+class ThresholdSettings:
+    """How the inlier distance follows from the maps where it is not given; lengths are in radii of the map."""
+
+    spacing_fraction: float = 0.25  # of the spacing of neighbouring lines; a larger threshold confuses neighbours
+    min_distance: float = 0.01
+    max_distance: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_positive(self, "spacing_fraction", "min_distance", "max_distance")
 
 
 @dataclass(frozen=True, eq=False)
 class MapPair:
-    """Both maps centred and in one unit, so that tolerances and bins need none."""
+    """Both maps, centred and scaled to a radius of about one.
+
+    All lines are refined on; the core, at most ``max_lines`` of each map, is matched and verified.
+    """
 
     all_source: AnchoredLines
     all_target: AnchoredLines
-    source_core: Int[Tensor, " m"]  # the lines that are matched and verified
+    source_core: Int[Tensor, " m"]  # rows of `all_source`
     target_core: Int[Tensor, " n"]
-    source_offset: Float[Tensor, "3"]
+    source_offset: Float[Tensor, "3"]  # of the normalized origin, in the original frame
     target_offset: Float[Tensor, "3"]
-    unit: float
-    tolerance: Tolerance
+    unit: float  # length of one normalized unit, in the unit of the maps
+    threshold: InlierThreshold  # in normalized units
 
     @cached_property
     def source(self) -> AnchoredLines:
@@ -40,60 +55,65 @@ class MapPair:
         """The core of the target."""
         return self.all_target[self.target_core]
 
-    @cached_property
-    def scorer(self) -> MapScorer:
-        """What holds poses against all lines of both cores."""
-        return MapScorer(self.source, self.target, self.tolerance)
-
     @property
-    def lines(self) -> tuple[LineSet, LineSet]:
-        """Both cores, centred and in one unit."""
+    def normalized_lines(self) -> tuple[LineSet, LineSet]:
+        """Both cores, centred and in the common unit."""
         return self.source.lines, self.target.lines
 
     @property
-    def lines_as_they_came(self) -> tuple[LineSet, LineSet]:
-        """Both cores in their own frames and unit."""
-        source, target = (_scaled(lines, self.unit) for lines in self.lines)
+    def original_lines(self) -> tuple[LineSet, LineSet]:
+        """Both cores in their original frames and unit."""
+        source, target = (_scaled(lines, self.unit) for lines in self.normalized_lines)
         return source.shifted(-self.source_offset), target.shifted(-self.target_offset)
 
     @property
-    def counts(self) -> tuple[int, int]:
-        """Lines of either core."""
+    def core_counts(self) -> tuple[int, int]:
+        """Number of lines of each core."""
         return len(self.source_core), len(self.target_core)
 
-    def pose(self, pose: Pose) -> Pose:
-        """A pose between the normalised maps as one between the maps as they came."""
-        moved = (pose.rotation @ self.source_offset[:, None])[:, 0]
-        rotation = pose.rotation.clone()  # made in inference mode, which what a caller gets must not be
-        return Pose(rotation, self.target_offset + self.unit * pose.translation - moved)
+    @property
+    def has_lines_outside_core(self) -> bool:
+        """Whether a map has more lines than its core."""
+        return len(self.all_source) + len(self.all_target) > sum(self.core_counts)
 
-    def normalised(self, pose: Pose) -> Pose:
-        """The inverse of :meth:`pose`."""
+    def core_rows(self, rows: Int[Tensor, "k 2"]) -> Int[Tensor, "k 2"]:
+        """Rows of the cores as rows of all lines."""
+        return torch.stack([self.source_core[rows[:, 0]], self.target_core[rows[:, 1]]], -1)
+
+    def original_pose(self, pose: Pose) -> Pose:
+        """A pose between the normalized maps as a pose between the original ones."""
+        moved = (pose.rotation @ self.source_offset[:, None])[:, 0]
+        return Pose(pose.rotation, self.target_offset + self.unit * pose.translation - moved)
+
+    def normalized_pose(self, pose: Pose) -> Pose:
+        """The inverse of :meth:`original_pose`."""
         moved = (pose.rotation @ self.source_offset[:, None])[:, 0]
         return Pose(pose.rotation, (pose.translation + moved - self.target_offset) / self.unit)
 
-    def covariance(self, covariance: Tensor) -> Tensor:
-        """A covariance likewise: ``tau = unit tau' + offset x omega``."""
+    def original_covariance(self, covariance: Tensor) -> Tensor:
+        """The covariance of :meth:`original_pose`: ``tau = unit tau' + offset x omega``."""
         change = torch.eye(6, dtype=covariance.dtype, device=covariance.device)
         change[3:, 3:] *= self.unit
         change[3:, :3] = skew(self.target_offset)
         return change @ covariance @ change.mT
 
 
-def normalised_maps(
+def normalize_maps(
     source: LineSet,
     target: LineSet,
+    *,
     max_lines: int,
-    angle: float,
-    position: float | None = None,
+    inlier_distance: float | None,
+    inlier_angle: float,
     directed: bool = False,
+    threshold: ThresholdSettings = ThresholdSettings(),
 ) -> MapPair:
-    """Both maps, ready to be matched; the position tolerance, in their unit, is derived unless given."""
-    for name, lines in (("source", source), ("target", target)):
-        if lines.direction.ndim != 2:
-            raise InputError(f"{name} must be one line set, not a batch")
-        if len(lines) < 3:
-            raise InputError(f"{name} has {len(lines)} lines; at least three are needed")
+    """Centre both maps, scale them to a common unit and derive the inlier threshold.
+
+    ``inlier_distance`` is in the unit of the maps; None derives it from the spacing of the lines. ``inlier_angle`` is
+    in radians.
+    """
+    _check_maps(source, target)
     if (source.endpoints is None) != (target.endpoints is None):
         source, target = source.infinite(), target.infinite()
     source, target = source.to(torch.float64), target.to(torch.float64)
@@ -102,23 +122,34 @@ def normalised_maps(
     unit = math.sqrt(_radius(source) * _radius(target))
     origin = torch.zeros_like(offsets[0])
     sides = [AnchoredLines.of(_scaled(lines, 1 / unit), origin) for lines in (source, target)]
-    cores = [_longest(side, max_lines) for side in sides]
-    if position is None:
-        reach = _spacing([side[core] for side, core in zip(sides, cores, strict=True)], angle)
+    cores = [_core(side, max_lines) for side in sides]
+    if inlier_distance is None:
+        spacings = [
+            line_spacing(side[core], InlierThreshold(1.0, inlier_angle))
+            for side, core in zip(sides, cores, strict=True)
+        ]
+        distance = _derived_distance(spacings, threshold)
     else:
-        reach = position / unit
-    tolerance = Tolerance(reach, angle, directed)
-    return MapPair(sides[0], sides[1], cores[0], cores[1], offsets[0], offsets[1], unit, tolerance)
+        distance = inlier_distance / unit
+    inlier = InlierThreshold(distance, inlier_angle, directed)
+    return MapPair(sides[0], sides[1], cores[0], cores[1], offsets[0], offsets[1], unit, inlier)
 
 
-def _spacing(cores: list[AnchoredLines], angle: float) -> float:
-    """A quarter of the usual distance between neighbouring lines: beyond, a line is taken for its neighbour."""
-    gaps = [line_spacing(core, Tolerance(1.0, angle)) for core in cores]
-    return min(max(0.25 * math.sqrt(gaps[0] * gaps[1]), 0.01), 0.1)
+def _check_maps(source: LineSet, target: LineSet) -> None:
+    for name, lines in (("source", source), ("target", target)):
+        if lines.direction.ndim != 2:
+            raise InputError(f"{name} must be one line set, not a batch")
+        if len(lines) < 3:
+            raise InputError(f"{name} has {len(lines)} lines; at least three are needed")
+
+
+def _derived_distance(spacings: list[float], settings: ThresholdSettings) -> float:
+    distance = settings.spacing_fraction * math.sqrt(spacings[0] * spacings[1])
+    return min(max(distance, settings.min_distance), settings.max_distance)
 
 
 def _radius(lines: LineSet) -> float:
-    """Half the lines have their anchor within it."""
+    """Median distance of the anchors from the origin."""
     anchors = AnchoredLines.of(lines, torch.zeros_like(lines.direction[0])).anchor
     radius = float(anchors.norm(dim=-1).median())
     if not radius > 0:
@@ -130,9 +161,9 @@ def _scaled(lines: LineSet, factor: float) -> LineSet:
     return Similarity.from_pose(Pose.identity(device=str(lines.direction.device)), factor) @ lines
 
 
-def _longest(lines: AnchoredLines, most: int) -> Int[Tensor, " k"]:
+def _core(lines: AnchoredLines, count: int) -> Int[Tensor, " k"]:
     """The longest segments, in their order; of infinite lines, an even sample."""
-    if lines.reach is None:
-        step = max(1.0, len(lines) / most)
-        return (torch.arange(min(most, len(lines)), device=lines.anchor.device) * step).long()
-    return lines.reach.topk(min(most, len(lines))).indices.sort().values
+    if lines.half_length is None:
+        step = max(1.0, len(lines) / count)
+        return (torch.arange(min(count, len(lines)), device=lines.anchor.device) * step).long()
+    return lines.half_length.topk(min(count, len(lines))).indices.sort().values

@@ -1,40 +1,85 @@
-"""Read the noise of line maps off the residuals of matched lines.
+"""The noise of two maps, from the residuals of matched lines.
 
 For a match with lever ``s`` the residuals of :mod:`plueckernet.geometry.residuals` have on each axis the variances
-``2 position^2 + s^2 sd^2`` and ``sd^2 + td^2``, where ``sd`` and ``td`` are the direction sigmas of the two lines,
-``direction^2 + 2 (endpoint / length)^2`` squared for segments. All are linear in the squared parameters.
+``2 position^2 + s^2 sd^2`` and ``sd^2 + td^2``, where ``sd`` and ``td`` are the direction sigmas of the two lines. For
+segments ``sd^2 = direction^2 + 2 (endpoint / length)^2``. All are linear in the squared parameters.
 
-Directions have heavier tails than positions: some lines are seen well and some badly. They follow Student's t, which is
-a normal distribution whose variance is the usual one times a factor of each match's own, its :func:`slack`.
+Direction errors have heavier tails than position errors, because some lines are observed well and some badly. They
+follow Student's t distribution: a normal distribution whose variance has a scale for each match,
+:func:`direction_variance_scale`.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from plueckernet.estimation.scoring import AnchoredLines
+from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold
 from plueckernet.geometry.residuals import NoiseModel, Residuals
+from plueckernet.settings import check_at_least, check_fraction, check_positive
 
 _RAYLEIGH_MEDIAN = math.sqrt(2 * math.log(2))  # of the norm of two unit normals
-_TAIL = 5.0  # degrees of freedom of Student's t; what fits a normal turn about a random axis best is 6
 
 
-def slack(square: Float[Tensor, " k"]) -> Float[Tensor, " k"]:
-    """The factor on the variance of directions that squared residuals, in variances, make most likely."""
-    return (_TAIL - 2 + square) / (_TAIL + 2)
+@dataclass(frozen=True)
+class NoiseSettings:
+    """How the noise is estimated."""
+
+    degrees_of_freedom: float = 5.0  # of Student's t; a normal turn about a random axis is fitted best by 6
+    initial_fraction: float = 0.25  # of the inlier threshold, the first guess of one sigma
+    floor: float = 1e-7  # map radii and radians; no data are better
+    max_decrease: float = 6.0  # factor from one rough estimate to the next: the pose has to follow
+    min_position_ratio: float = 0.3  # of one fine estimate to the one before
+
+    def __post_init__(self) -> None:
+        check_positive(self, "initial_fraction", "floor")
+        check_at_least(self, 2.1, "degrees_of_freedom")
+        check_at_least(self, 1, "max_decrease")
+        check_fraction(self, "min_position_ratio")
+
+    def initial(self, threshold: InlierThreshold) -> NoiseModel:
+        """The first guess."""
+        return NoiseModel(threshold.distance * self.initial_fraction, threshold.angle * self.initial_fraction)
 
 
-def tail_density(square: Float[Tensor, " k"]) -> Float[Tensor, " k"]:
+@dataclass(frozen=True)
+class KnownNoise:
+    """The parts of the noise that are given, in normalized units and radians; None is estimated."""
+
+    position: float | None = None
+    direction: float | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to estimate."""
+        return self.position is not None and self.direction is not None
+
+    def applied(self, model: NoiseModel) -> NoiseModel:
+        """The model with its known parts replaced."""
+        if self.position is not None:
+            model = replace(model, position=self.position)
+        if self.direction is not None:
+            model = replace(model, direction=self.direction, endpoint=0.0)
+        return model
+
+
+def direction_variance_scale(square: Float[Tensor, " k"], degrees_of_freedom: float) -> Float[Tensor, " k"]:
+    """The most likely scale of the direction variance, for squared residuals in variances."""
+    return (degrees_of_freedom - 2 + square) / (degrees_of_freedom + 2)
+
+
+def tail_density(square: Float[Tensor, " k"], degrees_of_freedom: float) -> Float[Tensor, " k"]:
     """Student's t on two axes at squared residuals in variances, times two pi variances as for a normal density."""
-    return (1 + square / (_TAIL - 2)) ** (-(_TAIL + 2) / 2) * (_TAIL / (_TAIL - 2))
+    free = degrees_of_freedom
+    return (1 + square / (free - 2)) ** (-(free + 2) / 2) * (free / (free - 2))
 
 
 def robust_noise(noise: NoiseModel, residuals: Residuals, floor: float) -> NoiseModel:
-    """From medians, for matches of which some are still wrong; lengths are not looked at."""
+    """From medians, for matches of which some are wrong; the lengths of segments do not enter."""
     turn = residuals.direction.norm(dim=-1).median() / _RAYLEIGH_MEDIAN / math.sqrt(2)
     direction = max(float(turn), floor)
     carried = direction**2 * residuals.lever.square()
@@ -48,28 +93,28 @@ def fitted_noise(
     residuals: Residuals,
     source: AnchoredLines,
     target: AnchoredLines,
-    factor: Float[Tensor, " k"],
+    variance_scale: Float[Tensor, " k"],
     trust: Float[Tensor, " k"],
-    floor: float,
+    settings: NoiseSettings = NoiseSettings(),
 ) -> NoiseModel:
-    """From mean squares of matches that count by trust; the better predicted count for more.
+    """From mean squares of matches weighted by ``trust`` and by how well the model predicts them.
 
-    ``factor`` is the :func:`slack` of each.
+    ``variance_scale`` is the :func:`direction_variance_scale` of each match.
     """
     sd, td = noise.sigmas(source.lines)[1].square(), noise.sigmas(target.lines)[1].square()
-    square = residuals.direction.square().mean(-1) / factor
+    square = residuals.direction.square().mean(-1) / variance_scale
     weight = trust / (sd + td).square()
-    one = torch.full_like(square, 2.0)
-    if source.reach is None or target.reach is None:
-        direction, endpoint = float((weight * square).sum() / (weight * one).sum()), 0.0
+    constant = torch.full_like(square, 2.0)
+    if source.half_length is None or target.half_length is None:
+        direction, endpoint = float((weight * square).sum() / (weight * constant).sum()), 0.0
     else:
-        slope = 0.5 * (source.reach.square().reciprocal() + target.reach.square().reciprocal())  # 2 (1/l^2 + 1/l'^2)
-        direction, endpoint = _non_negative(weight, square, one, slope)
-    model = NoiseModel(noise.position, max(math.sqrt(direction), floor), math.sqrt(endpoint))
-    carried = residuals.lever.square() * model.sigmas(source.lines)[1].square() * factor
+        inverse = source.half_length.square().reciprocal() + target.half_length.square().reciprocal()
+        direction, endpoint = _non_negative(weight, square, constant, 0.5 * inverse)  # 2 (1/l^2 + 1/l'^2)
+    model = NoiseModel(noise.position, max(math.sqrt(direction), settings.floor), math.sqrt(endpoint))
+    carried = residuals.lever.square() * model.sigmas(source.lines)[1].square() * variance_scale
     weight = trust / (2 * noise.position**2 + carried).square()
     excess = (weight * (residuals.position.square().mean(-1) - carried)).sum() / (2 * weight.sum())
-    position = max(float(excess), (0.3 * noise.position) ** 2, floor**2)
+    position = max(float(excess), (settings.min_position_ratio * noise.position) ** 2, settings.floor**2)
     return NoiseModel(math.sqrt(position), model.direction, model.endpoint)
 
 
@@ -78,11 +123,11 @@ def _non_negative(
 ) -> tuple[float, float]:
     """Weighted least squares ``value = a first + b second`` with ``a, b >= 0``."""
     design = torch.stack([first, second], -1)
-    normal = design.mT @ (weight[:, None] * design)
-    right = design.mT @ (weight * value)
-    both = torch.linalg.lstsq(normal, right[:, None], driver="gelsd").solution[:, 0]
-    if bool((both >= 0).all()):
-        return float(both[0]), float(both[1])
-    alone = right / normal.diagonal()
-    gain = right * alone  # by which either alone lowers the squared error
-    return (float(alone[0]), 0.0) if gain[0] > gain[1] else (0.0, float(alone[1]))
+    normal = (design.mT @ (weight[:, None] * design)).cpu()  # two by two; only the CPU has a rank-revealing solver
+    right = (design.mT @ (weight * value)).cpu()
+    solution = torch.linalg.lstsq(normal, right[:, None], driver="gelsd").solution[:, 0]
+    if bool((solution >= 0).all()):
+        return float(solution[0]), float(solution[1])
+    single = right / normal.diagonal()
+    gain = right * single  # by which each term on its own lowers the squared error
+    return (float(single[0]), 0.0) if gain[0] > gain[1] else (0.0, float(single[1]))

@@ -1,7 +1,7 @@
-"""Poses from matches of which many are wrong: the paper's two-line RANSAC (Sec. 3.4), batched and sign-aware.
+"""Pose hypotheses from matches of which many are wrong: the paper's two-line RANSAC (Sec. 3.4), batched, sign-aware.
 
-Pairs of matches are drawn by probability among those that a rigid motion can satisfy at all; every drawn pair is
-solved for every choice of line signs, and all poses are scored on all matches at once.
+Pairs of matches are drawn by probability among those that a rigid motion can satisfy. Every drawn pair is solved for
+every choice of line signs, and all poses are scored on all matches at once.
 """
 
 from __future__ import annotations
@@ -16,24 +16,27 @@ from torch.nn.functional import normalize
 
 from plueckernet.errors import InputError
 from plueckernet.estimation.consistency import compatibility, match_support, second_order
-from plueckernet.estimation.refinement import polish
-from plueckernet.estimation.scoring import AnchoredLines, RowScorer, Tolerance
+from plueckernet.estimation.scoring import InlierThreshold, RowScorer
 from plueckernet.geometry.alignment import two_line_agreement, two_line_poses
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
-
-_AGREED = 0.5  # chance of drawing two matches that the best pose explains, from which the search may end
+from plueckernet.settings import check_at_least, check_fraction
 
 
 @dataclass(frozen=True)
 class RansacSettings:
-    """The paper's iterations; its threshold is the default of :class:`Tolerance`."""
+    """The defaults are the paper's; its threshold is the default of ``InlierThreshold``."""
 
     iterations: int = 1000  # pairs of matches drawn
-    rounds: int = 4  # between which it may stop early
-    confidence: float = 0.9999  # of having seen the best pose, to stop early; 1 never stops
-    polished: int = 1  # best hypotheses optimised locally
-    returned: int = 400  # hypotheses handed on, best first
+    rounds: int = 4  # after each of which the search may stop early
+    confidence: float = 0.9999  # of having drawn the best pose, to stop early; 1 never stops
+    min_hit_probability: float = 0.5  # of a draw that supports the best pose, to stop early
+    support_iterations: int = 4  # of the power iteration that finds the largest consistent group
+    max_hypotheses: int = 400  # returned, best first
+
+    def __post_init__(self) -> None:
+        check_at_least(self, 1, "iterations", "rounds", "support_iterations", "max_hypotheses")
+        check_fraction(self, "confidence", "min_hit_probability")
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,109 +45,106 @@ class Hypotheses:
 
     poses: Pose  # (h,)
     scores: Float[Tensor, " h"]
-    drawn: int  # pairs of matches that were tried
+    drawn: int  # pairs of matches that were solved
+    limit: int  # of the number of poses
+
+    def merged(self, poses: Pose, scores: Float[Tensor, " n"], drawn: int = 0) -> Hypotheses:
+        """The best of these and of new poses."""
+        scores, order = scores.topk(min(self.limit, len(scores)))
+        poses = _in_double(poses[order])
+        if not len(self.scores):
+            return Hypotheses(poses, scores, self.drawn + drawn, self.limit)
+        total = len(self.scores) + len(scores)
+        scores, order = torch.cat([self.scores, scores]).topk(min(self.limit, total))
+        rotation = torch.cat([self.poses.rotation, poses.rotation])
+        translation = torch.cat([self.poses.translation, poses.translation])
+        return Hypotheses(Pose(rotation[order], translation[order]), scores, self.drawn + drawn, self.limit)
 
 
-@torch.inference_mode()  # nothing here is differentiated, and operations are small
 def ransac_pose(
-    source: AnchoredLines,
-    target: AnchoredLines,
+    scorer: RowScorer,
     probability: Float[Tensor, " k"],
-    tolerance: Tolerance = Tolerance(),
     settings: RansacSettings = RansacSettings(),
     seed: int = 0,
 ) -> Hypotheses:
-    """Poses ``target_T_source`` that explain the row matches, best first; none if no two matches agree."""
-    if not len(source) == len(target) == probability.shape[0]:
-        raise InputError("source, target and probability must have one row a match")
-    pairs, chance = _draw(source, target, probability, tolerance, settings, seed)
-    scorer = RowScorer(source, target, tolerance)
-    found = Hypotheses(Pose.identity(0, device=str(probability.device)), torch.zeros(0, device=probability.device), 0)
+    """Poses ``target_T_source`` that explain the row matches of ``scorer``, best first.
+
+    There are none if no two matches are compatible.
+    """
+    if len(probability) != len(scorer.source):
+        raise InputError(f"{len(scorer.source)} matches need as many probabilities, got {len(probability)}")
+    pairs, chance = _draw(scorer, probability, settings, seed)
+    device = probability.device
+    no_poses = Pose.identity(0, device=str(device))
+    hypotheses = Hypotheses(no_poses, torch.zeros(0, device=device), 0, settings.max_hypotheses)
     for batch in pairs.split(max(1, math.ceil(settings.iterations / settings.rounds)), -1):
-        poses = _solve(source.lines, target.lines, batch, tolerance)
-        found = _merge(found, poses, scorer.scores(poses, probability), batch.shape[1], settings.returned)
-        if _may_stop(found, scorer, chance, settings.confidence):
+        poses = _solve(scorer.source.lines, scorer.target.lines, batch, scorer.threshold)
+        hypotheses = hypotheses.merged(poses, scorer.scores(poses, probability), batch.shape[1])
+        if _may_stop(hypotheses, scorer, chance, settings):
             break
-    if not len(found.scores) or not settings.polished:
-        return found
-    better = polish(found.poses[: settings.polished], source, target, scorer)
-    return _merge(found, better, scorer.scores(better, probability), 0, settings.returned)
+    return hypotheses
 
 
 def _draw(
-    source: AnchoredLines,
-    target: AnchoredLines,
-    probability: Tensor,
-    tolerance: Tolerance,
-    settings: RansacSettings,
-    seed: int,
+    scorer: RowScorer, probability: Float[Tensor, " k"], settings: RansacSettings, seed: int
 ) -> tuple[Int[Tensor, "2 s"], Float[Tensor, "k k"]]:
-    """Pairs of matches without replacement, by probability and support; and how likely each pair is to be drawn."""
-    support = second_order(compatibility(source, target, tolerance))
-    strength = match_support(support) * probability.to(support.dtype)
+    """Pairs of matches without replacement, by probability and support; and the weight of each pair in the draw."""
+    support = second_order(compatibility(scorer.source, scorer.target, scorer.threshold))
+    strength = match_support(support, settings.support_iterations) * probability.to(support.dtype)
     chance = support.mul_(strength[:, None]).mul_(strength)
     places = _nonzero((chance > 0).triu_(1))
     # The first arrivals of exponential clocks are a weighted draw without replacement.
     generator = torch.Generator(device=chance.device).manual_seed(seed)
     clock = torch.rand(len(places), device=chance.device, generator=generator).log_().div_(chance.flatten()[places])
     drawn = places[clock.topk(min(settings.iterations, len(places))).indices]
-    return torch.stack([drawn // len(source), drawn % len(source)]), chance
+    count = len(scorer.source)
+    return torch.stack([drawn // count, drawn % count]), chance
 
 
-def _solve(source: LineSet, target: LineSet, pairs: Int[Tensor, "2 s"], tolerance: Tolerance) -> Pose:
-    """Poses of all drawn pairs and of all their sign choices that can be; in single precision, to be scored."""
-    one, two = _drawn(source, pairs), _drawn(target, pairs)
-    valid = two_line_agreement(one, two, tolerance.angle, tolerance.position)
-    if tolerance.directed:
+def _solve(source: LineSet, target: LineSet, pairs: Int[Tensor, "2 s"], threshold: InlierThreshold) -> Pose:
+    """Poses of all drawn pairs for all possible sign choices, in single precision."""
+    source_pairs, target_pairs = _drawn(source, pairs), _drawn(target, pairs)
+    valid = two_line_agreement(source_pairs, target_pairs, threshold.angle, threshold.distance)
+    if threshold.directed:
         valid[:, 1:] = False
     places = _nonzero(valid)
-    poses = two_line_poses(one, two)
+    poses = two_line_poses(source_pairs, target_pairs)
     pair, signs = places // 4, places % 4
     return Pose(poses.rotation[pair, signs], poses.translation[pair, signs])
 
 
 def _drawn(lines: LineSet, pairs: Int[Tensor, "2 s"]) -> LineSet:
-    """Pairs of lines ``(s, 2)``, in memory component by component as the solver reads them."""
+    """Pairs of lines ``(s, 2)``, stored component by component as the solver reads them."""
     components = lines.pluecker().mT.float().contiguous().index_select(1, pairs.flatten())  # (6, 2 s)
     moment, direction = components.unflatten(1, (2, -1)).movedim((2, 1, 0), (0, 1, 2)).split(3, -1)
     return LineSet(direction, moment)
 
 
 def _nonzero(mask: Bool[Tensor, "r c"]) -> Int[Tensor, " p"]:
-    """Places of the true entries, row by row; on a CPU by NumPy, which is ten times faster."""
+    """Flat indices of the true entries; on a CPU by NumPy, which is ten times faster."""
     if mask.device.type == "cpu":
         return torch.from_numpy(mask.numpy().ravel().nonzero()[0])
     return mask.flatten().nonzero()[:, 0]
 
 
-def _merge(found: Hypotheses, poses: Pose, scores: Tensor, drawn: int, most: int) -> Hypotheses:
-    """The best of what was found before and of new poses."""
-    scores, order = scores.topk(min(most, len(scores)))
-    poses = _in_double(poses[order])
-    if not len(found.scores):
-        return Hypotheses(poses, scores, found.drawn + drawn)
-    scores, order = torch.cat([found.scores, scores]).topk(min(most, len(found.scores) + len(scores)))
-    rotation = torch.cat([found.poses.rotation, poses.rotation])
-    translation = torch.cat([found.poses.translation, poses.translation])
-    return Hypotheses(Pose(rotation[order], translation[order]), scores, found.drawn + drawn)
-
-
 def _in_double(poses: Pose) -> Pose:
-    """Poses found in single precision as rotations that are orthonormal to the last digit."""
+    """Poses of single precision with rotations made orthonormal in double precision."""
     x, y, _ = poses.rotation.double().unbind(-1)
     x = normalize(x, dim=-1)
     y = normalize(y - (x * y).sum(-1, keepdim=True) * x, dim=-1)
     return Pose(torch.stack([x, y, torch.linalg.cross(x, y)], -1), poses.translation.double())
 
 
-def _may_stop(found: Hypotheses, scorer: RowScorer, chance: Tensor, confidence: float) -> bool:
+def _may_stop(hypotheses: Hypotheses, scorer: RowScorer, chance: Tensor, settings: RansacSettings) -> bool:
     """Whether a pose as good as the best would have been drawn by now with the wanted confidence.
 
-    Only asked of a best pose that most of the chance agrees with: where little is in common, the first that explains
-    many matches is often wrong.
+    This applies only to a best pose that most draws support: with little overlap, the first pose that explains many
+    matches is often wrong.
     """
-    if confidence >= 1 or not len(found.scores):
+    if settings.confidence >= 1 or not len(hypotheses.scores):
         return False
-    inlier = (scorer.fit(found.poses[:1])[0] > 0).to(chance.dtype)
+    inlier = (scorer.fit(hypotheses.poses[:1])[0] > 0).to(chance.dtype)
     hit = float(inlier @ chance @ inlier / chance.sum())
-    return hit > _AGREED and found.drawn * math.log1p(-min(hit, 1 - 1e-9)) < math.log1p(-confidence)
+    if hit <= settings.min_hit_probability:
+        return False
+    return hypotheses.drawn * math.log1p(-min(hit, 1 - 1e-9)) < math.log1p(-settings.confidence)

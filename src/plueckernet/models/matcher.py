@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -31,6 +31,8 @@ Assignment = Literal["transport", "dual-softmax"]
 class PlueckerConfig:
     """PlückerNet as published; the defaults are the paper's, the switches its ablations."""
 
+    input_frame: ClassVar[Literal["normalized", "original"]] = "original"  # of the lines it was trained on
+
     layers: int = 12  # self attention when odd, cross attention when even, counted from one
     heads: int = 4
     neighbours: int = 10
@@ -45,6 +47,8 @@ class PlueckerConfig:
 @dataclass(frozen=True)
 class InvariantConfig:
     """The invariant matcher; the switches are ablations."""
+
+    input_frame: ClassVar[Literal["normalized", "original"]] = "normalized"
 
     layers: int = 12  # as above
     heads: int = 4

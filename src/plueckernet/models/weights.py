@@ -30,6 +30,7 @@ class ModelCard:
     numbers: Mapping[str, Any] = field(default_factory=dict)  # what it reached, on what
     version: str = ""  # commit or release that trained it
     architecture: Mapping[str, Any] = field(default_factory=dict)  # filled in by `save_pretrained`
+    calibration: Mapping[str, Any] | None = None  # of the confidence of poses found with it; None: not calibrated
 
 
 def available_pretrained() -> list[str]:
@@ -74,7 +75,7 @@ def load_card(name: str | Path) -> ModelCard:
     except (OSError, ValueError) as error:
         raise FormatError(path, f"no readable card: {error}") from error
     names = {f.name for f in fields(ModelCard)}
-    if not isinstance(document, dict) or set(document) != names:
+    if not isinstance(document, dict) or set(document) | {"calibration"} != names:
         raise FormatError(path, f"a card has exactly the entries {', '.join(sorted(names))}")
     return ModelCard(**document)
 

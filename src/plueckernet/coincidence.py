@@ -1,0 +1,69 @@
+"""Which lines of two maps coincide under a pose."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from plueckernet.estimation.close_pairs import close_pairs
+from plueckernet.estimation.maps import MapPair
+from plueckernet.estimation.settings import RegistrationSettings
+from plueckernet.geometry.lines import LineSet
+from plueckernet.geometry.pose import Pose
+from plueckernet.geometry.residuals import line_residuals
+
+Coincidence = tuple[Int[Tensor, "k 2"], Float[Tensor, "k 2"]]
+"""Rows of source and target, and for each pair the distance in map units and the angle in degrees."""
+
+
+class CoincidenceFinder:
+    """Finds coincident lines of two maps under any number of poses; the maps are prepared once."""
+
+    def __init__(
+        self, source: LineSet, target: LineSet, settings: RegistrationSettings = RegistrationSettings()
+    ) -> None:
+        self._maps = settings.normalize(source, target)
+
+    @property
+    def inlier_distance(self) -> float:
+        """The inlier threshold of the distance, in map units."""
+        return self._maps.threshold.distance * self._maps.unit
+
+    def pairs(self, pose: Pose) -> Coincidence:
+        """Pairs within the inlier threshold that are the best for both of their lines.
+
+        Of several fragments of one line, the nearest is the best.
+        """
+        maps = self._maps
+        normalized, threshold = maps.normalized_pose(pose), maps.threshold
+        pairs = close_pairs(normalized, maps.all_source, maps.all_target, threshold)
+        rows = pairs.rows
+        residuals = pair_distances(normalized, rows, maps)
+        scale = residuals.new_tensor([threshold.distance * maps.unit, math.degrees(threshold.angle)])
+        gap = (normalized.act(maps.all_source.anchor[rows[:, 0]]) - maps.all_target.anchor[rows[:, 1]]).norm(dim=-1)
+        misfit = (residuals / scale).square().sum(-1) + 1e-3 * gap
+        best = pairs.mutual_best((-misfit).exp())
+        return rows[best], residuals[best]
+
+
+def coincident_lines(
+    source: LineSet, target: LineSet, pose: Pose, *, settings: RegistrationSettings = RegistrationSettings()
+) -> Coincidence:
+    """Pairs of lines that coincide under a pose, see :meth:`CoincidenceFinder.pairs`."""
+    return CoincidenceFinder(source, target, settings).pairs(pose)
+
+
+def suggested_inlier_distance(source: LineSet, target: LineSet) -> float:
+    """The inlier threshold of the distance that is derived from two maps, in their unit."""
+    return CoincidenceFinder(source, target).inlier_distance
+
+
+def pair_distances(pose: Pose, rows: Int[Tensor, "k 2"], maps: MapPair) -> Float[Tensor, "k 2"]:
+    """Distance in map units and angle in degrees of pairs of lines under a normalized pose."""
+    source, target = maps.all_source[rows[:, 0]], maps.all_target[rows[:, 1]]
+    residuals = line_residuals(pose, source.lines, target.lines, source.anchor, target.anchor)
+    distance, sine = residuals.position.norm(dim=-1) * maps.unit, residuals.direction.norm(dim=-1)
+    return torch.stack([distance, sine.clamp(max=1).asin().rad2deg()], -1)

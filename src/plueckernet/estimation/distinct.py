@@ -1,0 +1,59 @@
+"""Which poses are distinct: further apart than the inlier threshold can resolve."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from plueckernet.estimation.scoring import InlierThreshold
+from plueckernet.geometry.pose import Pose
+from plueckernet.settings import check_positive
+
+
+@dataclass(frozen=True)
+class Distinctness:
+    """The smallest difference of two distinct poses."""
+
+    distance: float = 2.0  # inlier distances
+    angle: float = 1.0  # inlier angles
+
+    def __post_init__(self) -> None:
+        check_positive(self, "distance", "angle")
+
+
+def close_poses(
+    poses: Pose, others: Pose, threshold: InlierThreshold, settings: Distinctness = Distinctness()
+) -> Bool[Tensor, "h k"]:
+    """Which of ``h`` poses are not distinct from which of ``k`` others."""
+    cosine = (poses.rotation.flatten(-2) @ others.rotation.flatten(-2).mT - 1) / 2
+    shift = torch.cdist(poses.translation, others.translation)
+    return (cosine > math.cos(settings.angle * threshold.angle)) & (shift < settings.distance * threshold.distance)
+
+
+def are_close(pose: Pose, other: Pose, threshold: InlierThreshold, settings: Distinctness = Distinctness()) -> bool:
+    """Whether two poses are not distinct."""
+    single, reference = (Pose(p.rotation[None], p.translation[None]) for p in (pose, other))
+    return bool(close_poses(single, reference, threshold, settings))
+
+
+def distinct_poses(
+    poses: Pose,
+    scores: Float[Tensor, " h"],
+    threshold: InlierThreshold,
+    max_count: int,
+    min_score_ratio: float,
+    settings: Distinctness = Distinctness(),
+) -> Int[Tensor, " k"]:
+    """Greedily the best poses that are distinct from all better ones, down to a fraction of the best score."""
+    order = scores.argsort(descending=True, stable=True)
+    close = close_poses(poses[order], poses[order], threshold, settings).cpu().numpy()
+    remaining = (scores[order] > min_score_ratio * scores[order[:1]]).cpu().numpy()
+    chosen: list[int] = []
+    while len(chosen) < max_count and remaining.any():
+        chosen.append(int(remaining.argmax()))
+        remaining &= ~close[chosen[-1]]
+    return order[chosen]
