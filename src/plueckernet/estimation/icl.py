@@ -1,9 +1,9 @@
 """Iterative closest line (the paper's appendix): ICP with lines, a baseline and a local refinement.
 
-Each round matches every source line with its nearest target line, solves for the pose in closed form and moves
-the source. The paper's distance is ``|l' - T l|`` on six Plücker coordinates, for lines whose directions can be
-trusted. Where they cannot, ``sign_aware`` takes the nearer of ``l'`` and ``-l'`` and, because a moment depends on
-where the origin happens to be, measures moments about the middle of the target and scales directions by its size.
+Each iteration matches every source line with its nearest target line, solves for the pose in closed form and moves
+the source. The paper's distance is ``|l' - T l|`` on six Plücker coordinates and needs directed lines. For undirected
+lines, ``sign_aware`` takes the nearer of ``l'`` and ``-l'``. It also measures moments about the centre of the target
+and scales directions by its size, because a moment depends on the origin.
 """
 
 from dataclasses import dataclass
@@ -15,23 +15,24 @@ from torch import Tensor
 from plueckernet.errors import InputError
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.geometry.alignment import align_directed
+from plueckernet.settings import check_at_least
 
 
 @dataclass(frozen=True)
 class IclSettings:
-    """How ICL goes on and when it stops; the defaults are the paper's."""
+    """When ICL stops, and its metric; the defaults are the paper's."""
 
     max_iterations: int = 100
-    tolerance: float = 1e-6  # relative change of the mean distance below which it stops
-    sign_aware: bool = False  # lines without direction
+    min_relative_change: float = 1e-6  # of the mean distance; a smaller change ends the iteration
+    sign_aware: bool = False  # whether lines are undirected
 
-
-DEFAULT = IclSettings()
+    def __post_init__(self) -> None:
+        check_at_least(self, 0, "max_iterations", "min_relative_change")
 
 
 @dataclass(frozen=True, eq=False)
 class IclResult:
-    """Where ICL ended. A converged result is a local minimum, not necessarily the right one."""
+    """The pose at which ICL stopped. A converged result is a local minimum, not necessarily the right one."""
 
     target_T_source: Pose
     matches: Int[Tensor, "n 2"]  # each source line and the nearest target line
@@ -44,12 +45,12 @@ def icl(
     source: LineSet,
     target: LineSet,
     *,
-    settings: IclSettings = DEFAULT,
+    settings: IclSettings = IclSettings(),
     initial: Pose | None = None,
 ) -> IclResult:
     """Register two unbatched line sets from an initial pose (default: the identity).
 
-    Lines that fix no pose, parallel ones for instance, raise :class:`DegenerateError`.
+    Lines that do not determine a pose, such as parallel ones, raise :class:`DegenerateError`.
     """
     if min(len(source), len(target)) < 2:
         raise InputError("ICL needs at least two lines on each side")
@@ -63,7 +64,7 @@ def icl(
         pose = align_directed(source, target[nearest].flipped(flip))
         nearest, flip, new_cost = metric.nearest(pose @ source)
         iterations += 1
-        converged = abs(cost - new_cost) <= settings.tolerance * cost
+        converged = abs(cost - new_cost) <= settings.min_relative_change * cost
         cost = new_cost
     matches = torch.stack([torch.arange(len(source), device=nearest.device), nearest], -1)
     return IclResult(pose, matches, converged, iterations, cost)
@@ -71,11 +72,11 @@ def icl(
 
 @dataclass(frozen=True, eq=False)
 class _Metric:
-    """Lines as points of R^6; the distance of two lines is that of their points, up to sign if asked."""
+    """Lines as points of R^6; the distance of two lines is that of their points, up to sign if `sign_aware`."""
 
     points: Float[Tensor, "n 6"]  # of the target
     centre: Float[Tensor, "3"]
-    scale: Float[Tensor, ""]  # length that one radian counts as
+    scale: Float[Tensor, ""]  # length that corresponds to one radian
     sign_aware: bool
 
     @classmethod
@@ -87,7 +88,7 @@ class _Metric:
         return cls(_coordinates(target, centre, scale), centre, scale, sign_aware)
 
     def nearest(self, lines: LineSet) -> tuple[Tensor, Tensor, float]:
-        """The nearest target line of each line, whether it has to be flipped, and the mean distance."""
+        """The nearest target line of each line, whether it must be flipped, and the mean distance."""
         points = _coordinates(lines, self.centre, self.scale)
         product = points @ self.points.mT
         closeness = product.abs() if self.sign_aware else product
