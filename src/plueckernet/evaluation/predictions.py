@@ -23,9 +23,9 @@ from plueckernet.evaluation.datasets import Dataset
 from plueckernet.evaluation.methods import Estimate, Estimator, Matchability, Method
 from plueckernet.evaluation.metrics import pose_error
 from plueckernet.evaluation.protocols import Protocol, describe, slug
+from plueckernet.evaluation.sources import source_hash
 from plueckernet.geometry.pose import Pose
 from plueckernet.io.atomic import atomic_write
-from plueckernet.version import __version__
 
 _CONFIG, _LINES = "config.json", "predictions.jsonl"
 
@@ -49,7 +49,7 @@ class Cell:
             "dataset": self.dataset.config(),
             "protocol": describe(self.protocol),
             "method": self.method.config(),
-            "plueckernet": __version__,
+            "sources": source_hash(__name__),
         }
         kept: dict[str, Any] = json.loads(json.dumps(found))  # as it will be read back
         return kept
