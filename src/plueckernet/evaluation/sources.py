@@ -63,17 +63,29 @@ def checkout() -> Path | None:
     return root if package == root / "src" / "plueckernet" else None
 
 
-def sources_of(module: str, tree: SourceTree | None = None) -> tuple[Path, ...]:
-    """The project's own files that a module depends on, its own too; raises :class:`InputError` for an unknown one."""
+def sources_of(*roots: str, tree: SourceTree | None = None) -> tuple[Path, ...]:
+    """The project's own files that modules depend on, with their own; see :func:`source_hash` for ``roots``."""
     tree = tree or project_tree()
-    return tuple(path for path in map(tree.path, _closure(module, tree).modules) if path is not None)
+    modules = dict.fromkeys(part.module for part in _closure(roots, tree).parts)
+    return tuple(path for path in map(tree.path, modules) if path is not None)
 
 
-def source_hash(module: str, extra_files: Iterable[Path] = (), tree: SourceTree | None = None) -> str:
-    """16 hexadecimal digits for the code that a module depends on and the bytes of other files."""
+def source_hash(*roots: str, extra_files: Iterable[Path] = (), tree: SourceTree | None = None) -> str:
+    """16 hexadecimal digits for the code that modules depend on and the bytes of other files.
+
+    Args:
+        roots: Names of modules, as in ``"benchmarks.speed"``. Of a module that is named with a definition in it, as in
+            ``"plueckernet.evaluation.methods:published_method"``, only the definitions count that are used.
+        extra_files: Files that are no Python.
+        tree: Where the modules are.
+
+    Raises:
+        InputError: There is no such module.
+    """
     tree = tree or project_tree()
-    closure = _closure(module, tree)
-    lines = [f"{name} {_outline_of(name, tree).digest}" for name in closure.modules] + list(closure.redirections)
+    closure = _closure(roots, tree)
+    lines = [f"{part.module}:{part.name} {_outline_of(part, tree).digest}" for part in closure.parts]
+    lines += closure.redirections
     lines += [f"{tree.relative(path)} {file_hash(path)}" for path in extra_files]
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
 
@@ -90,8 +102,16 @@ def file_hash(path: Path) -> str:
 
 
 @dataclass(frozen=True)
+class _Part:
+    """A module, or one of its definitions with those in the same module that it uses."""
+
+    module: str
+    name: str = ""  # of the definition
+
+
+@dataclass(frozen=True)
 class _Closure:
-    modules: tuple[str, ...]
+    parts: tuple[_Part, ...]
     redirections: frozenset[str]  # "package.name = module.name" for names that packages pass on
 
 
@@ -105,40 +125,41 @@ class _Outline:
     passed_on: Mapping[str, str]  # names that can be imported from here -> dotted names of where they come from
 
 
-def _closure(module: str, tree: SourceTree) -> _Closure:
-    if tree.path(module) is None:
-        raise InputError(f"no module {module!r} among the sources of {', '.join(tree.packages)}")
-    waiting = _entry(module, tree)
-    modules, followed, redirections = dict.fromkeys(waiting), set[str](), set[str]()
+def _closure(roots: Iterable[str], tree: SourceTree) -> _Closure:
+    named = [_Part(*root.split(":")) for root in roots]
+    narrowed = {part.module for part in named if part.name}
+    waiting = [part for root in named for part in ([root] if root.name else _entry(root.module, tree))]
+    parts, followed, redirections = dict.fromkeys(waiting), set[str](), set[str]()
     while waiting:
         outline = _outline_of(waiting.pop(), tree)
-        needed = [name for entry in outline.entries for name in _entry(entry, tree)]
-        needed += [_home(reference, tree, redirections) for reference in outline.references - followed]
+        needed = [part for entry in outline.entries if tree.path(entry) for part in _entry(entry, tree)]
+        homes = [_home(reference, tree, redirections) for reference in outline.references - followed]
+        needed += [home if home.module in narrowed else _Part(home.module) for home in homes if home is not None]
         followed |= outline.references
-        new = [name for name in needed if name and name not in modules and name not in _NOT_COUNTED]
-        modules.update(dict.fromkeys(new))
-        waiting += dict.fromkeys(new)
-    return _Closure(tuple(sorted(modules)), frozenset(redirections))
+        new = dict.fromkeys(part for part in needed if part not in parts and part.module not in _NOT_COUNTED)
+        parts.update(new)
+        waiting += new
+    return _Closure(tuple(parts), frozenset(redirections))
 
 
-def _entry(module: str, tree: SourceTree) -> list[str]:
-    """What ``python -m`` runs of it."""
-    return [name for name in (module, f"{module}.__main__") if tree.path(name) is not None]
+def _entry(module: str, tree: SourceTree) -> list[_Part]:
+    """What ``python -m`` runs."""
+    return [_Part(module)] + ([_Part(f"{module}.__main__")] if tree.path(f"{module}.__main__") else [])
 
 
-def _home(reference: str, tree: SourceTree, redirections: set[str]) -> str:
-    """The module that defines what a dotted name leads to; "" if it is not ours or only names a package."""
+def _home(reference: str, tree: SourceTree, redirections: set[str]) -> _Part | None:
+    """The definition that a dotted name leads to; None if it is not ours or is nothing but a package."""
     if reference.partition(".")[0] not in tree.packages:
-        return ""
+        return None
     module, names = _split(reference, tree)
     path = tree.path(module)
     if path is None or path.name != "__init__.py":
-        return module if path else ""
+        return _Part(module, *names[:1]) if path else None
     if not names:
-        return ""
-    origin = _outline_of(module, tree).passed_on.get(names[0], module)
-    if origin in (module, f"{module}.{names[0]}"):
-        return module
+        return None
+    origin = _outline_of(_Part(module), tree).passed_on.get(names[0], "")
+    if origin in ("", module, f"{module}.{names[0]}"):
+        return _Part(module, names[0])
     redirections.add(f"{module}.{names[0]} = {origin}")
     return _home(".".join([origin, *names[1:]]), tree, redirections)
 
@@ -154,19 +175,21 @@ def _split(reference: str, tree: SourceTree) -> tuple[str, list[str]]:
 # From files to outlines
 
 
-def _outline_of(module: str, tree: SourceTree) -> _Outline:
-    path = tree.path(module)
+def _outline_of(part: _Part, tree: SourceTree) -> _Outline:
+    path = tree.path(part.module)
     if path is None:
-        raise InputError(f"no module {module!r} among the sources of {', '.join(tree.packages)}")
+        raise InputError(f"no module {part.module!r} among the sources of {', '.join(tree.packages)}")
     try:
-        return _outline(path.read_bytes(), module)
+        return _outline(path.read_bytes(), part)
     except SyntaxError as error:
         raise FormatError(path, f"no Python: {error.msg}", error.lineno) from error
 
 
 @cache
-def _outline(content: bytes, module: str) -> _Outline:
+def _outline(content: bytes, part: _Part) -> _Outline:
     parsed = ast.parse(content)
+    if part.name:
+        parsed.body = _needed(list(_effective(parsed.body)), part.name)
     words: list[str] = []
     nodes: list[ast.AST] = []
     _write(parsed, words, nodes)
@@ -175,7 +198,7 @@ def _outline(content: bytes, module: str) -> _Outline:
         digest=hashlib.sha256("".join(words).encode()).hexdigest(),
         references=frozenset([*bindings.values(), *_references(nodes, bindings)]),
         entries=frozenset(_named_in_strings(nodes)),
-        passed_on=dict(_bindings(_effective(parsed.body))) | _lazy_names(parsed, module),
+        passed_on=dict(_bindings(_effective(parsed.body))) | _lazy_names(parsed, part.module),
     )
 
 
@@ -226,7 +249,7 @@ def _bindings(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
                 yield alias.asname or name, name
         elif isinstance(node, ast.ImportFrom):
             if node.level:
-                raise InputError(f"line {node.lineno}: a relative import cannot be followed")
+                raise InputError(f"a relative import of {node.module or 'a package'} cannot be followed")
             for alias in node.names:
                 yield alias.asname or alias.name, f"{node.module}.{alias.name}"
 
@@ -268,6 +291,54 @@ def _lazy_names(parsed: ast.Module, module: str) -> dict[str, str]:
                 if name and home:
                     names[name] = f"{module}.{home}.{name}"
     return names
+
+
+def _needed(body: list[ast.stmt], name: str) -> list[ast.stmt]:
+    """The statements of a module that a name of it depends on, and those that define no name; all if it has no such."""
+    statements = [part for statement in body for part in _single(statement)]
+    defines = {statement: _defined(statement) for statement in statements}
+    if name not in {defined for names in defines.values() for defined in names}:
+        return body
+    kept: set[ast.stmt] = set()
+    used = {name}
+    while new := {item for item in statements if item not in kept and (not defines[item] or defines[item] & used)}:
+        kept |= new
+        used |= {word for item in new for word in _used(item)}
+    return [item for item in statements if item in kept]
+
+
+def _single(statement: ast.stmt) -> Iterator[ast.stmt]:
+    """An import of several names as one of each."""
+    if isinstance(statement, ast.Import):
+        yield from (ast.Import([alias]) for alias in statement.names)
+    elif isinstance(statement, ast.ImportFrom):
+        for alias in statement.names:
+            yield ast.ImportFrom(statement.module, [alias], statement.level)
+    else:
+        yield statement
+
+
+def _defined(statement: ast.stmt) -> frozenset[str]:
+    """Names that a simple statement, function or class defines."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return frozenset([statement.name])
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return frozenset(name for name, _ in _bindings([statement]))
+    if isinstance(statement, ast.Assign | ast.AnnAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        return frozenset(node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name))
+    return frozenset()
+
+
+def _used(node: ast.AST) -> Iterator[str]:
+    """Names in a statement, but for those in annotations, which do nothing."""
+    if isinstance(node, ast.Name):
+        yield node.id
+    for field, value in ast.iter_fields(node):
+        if field not in ("annotation", "returns"):
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    yield from _used(child)
 
 
 def _last_name(node: ast.expr) -> str | None:
