@@ -2,6 +2,8 @@
 
 A document of results has it under ``"provenance"``. The document is current as long as the code and the weights are
 those that it was measured with; otherwise whatever quotes it has to say at which commit it was measured.
+
+The module is imported without PyTorch, because other systems are measured in environments that do not have it.
 """
 
 from __future__ import annotations
@@ -12,17 +14,15 @@ import os
 import platform
 import re
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import numpy
-import torch
-
 from plueckernet.errors import FormatError, InputError
 from plueckernet.evaluation.sources import checkout, file_hash, project_tree, source_hash
-from plueckernet.models.weights import available_pretrained, pretrained_path
 from plueckernet.version import __version__
 
 COMMIT_VARIABLE = "PLUECKERNET_COMMIT"  # "<sha>" or "<sha>-dirty", for machines that have the files but not git
@@ -48,9 +48,21 @@ class Provenance:
 
 
 def provenance(
-    module: str, weights: Iterable[str | Path] = (), files: Iterable[Path] = (), device: str = "cpu"
+    module: str,
+    weights: Iterable[str | Path] = (),
+    files: Iterable[Path] = (),
+    device: str = "cpu",
+    packages: Iterable[str] = (),
 ) -> Provenance:
-    """Of numbers that a module measures now, with these weights and other files of the project."""
+    """Of numbers that a module measures now.
+
+    Args:
+        module: Where they are measured, or one function of it, as in ``"benchmarks.speed:measure"``.
+        weights: Names or paths of the weights that are used.
+        files: Other files of the project that the numbers depend on.
+        device: Its name.
+        packages: Others that are measured, whose versions are to be recorded.
+    """
     commit, clean = commit_of(checkout())
     return Provenance(
         module=module,
@@ -59,18 +71,18 @@ def provenance(
         sources=source_hash(module),
         weights={_weights_name(name): weights_hash(name) for name in weights},
         files={project_tree().relative(path): file_hash(path) for path in files},
-        environment=environment(device),
+        environment=environment(device, packages),
     )
 
 
-def environment(device: str = "cpu") -> dict[str, Any]:
-    """Versions and machine."""
+def environment(device: str = "cpu", packages: Iterable[str] = ()) -> dict[str, Any]:
+    """Versions and machine; threads are PyTorch's, if it is used."""
+    torch = sys.modules.get("torch")
     return {
         "plueckernet": __version__,
         "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": numpy.__version__,
-        "threads": torch.get_num_threads(),
+        **{name: _version(name) for name in ("torch", "numpy", *packages)},
+        "threads": None if torch is None else torch.get_num_threads(),
         "cores": os.cpu_count(),
         "machine": platform.machine(),
         "device": device,
@@ -79,7 +91,7 @@ def environment(device: str = "cpu") -> dict[str, Any]:
 
 def weights_hash(name: str | Path) -> str:
     """16 hexadecimal digits for tensors, architecture and calibration; the prose of the card does not count."""
-    path = pretrained_path(name)
+    path = _weights_path(name)
     card_path = path.with_suffix(".json")
     try:
         card = json.loads(card_path.read_text(encoding="utf-8"))
@@ -145,8 +157,23 @@ def _recorded(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _weights_name(name: str | Path) -> str:
     """Without the folder, which says something about one machine only."""
-    path = pretrained_path(name)
-    return path.stem if path.stem in available_pretrained() and path == pretrained_path(path.stem) else path.name
+    path = _weights_path(name)
+    packaged = path.parent == project_tree().packages["plueckernet"] / "models" / "pretrained"
+    return path.stem if packaged else path.name
+
+
+def _weights_path(name: str | Path) -> Path:
+    from plueckernet.models.weights import pretrained_path
+
+    return pretrained_path(name)
+
+
+def _version(package: str) -> str | None:
+    loaded = getattr(sys.modules.get(package), "__version__", None)  # has the build, too: 2.13.0+cpu
+    try:
+        return str(loaded or version(package))
+    except PackageNotFoundError:
+        return None
 
 
 def _path(name: str) -> Path:
