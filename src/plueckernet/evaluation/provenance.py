@@ -105,9 +105,11 @@ def weights_hash(name: str | Path) -> str:
 def is_current(document: Mapping[str, Any]) -> bool:
     """Whether a document was measured with the present code, weights and files."""
     recorded = _recorded(document)
+    if not recorded.get("sources"):
+        return False
     try:
         return (
-            recorded.get("sources") == source_hash(str(recorded.get("module")))
+            recorded["sources"] == source_hash(str(recorded.get("module")))
             and all(weights_hash(name) == value for name, value in recorded.get("weights", {}).items())
             and all(file_hash(_path(name)) == value for name, value in recorded.get("files", {}).items())
         )
