@@ -30,9 +30,9 @@ import torch
 from plueckernet.data import PaperProtocol
 from plueckernet.data.stream import StreamSettings
 from plueckernet.evaluation.datasets import StandIn
-from plueckernet.evaluation.metadata import metadata
 from plueckernet.evaluation.methods import published_method
 from plueckernet.evaluation.predictions import Cell, Prediction
+from plueckernet.evaluation.provenance import environment
 from plueckernet.evaluation.runner import Runner, RunSettings, begin_worker
 from plueckernet.evaluation.summary import summarise
 from plueckernet.io.atomic import atomic_write
@@ -188,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     done = [job for job, whole in zip(jobs, finished, strict=True) if whole]
     rows = judged(done, a)
     device = torch.cuda.get_device_name() if a.device.startswith("cuda") else "cpu"
-    document = {"metadata": {**metadata(), "device": device}, "settings": settings, "designs": rows}
+    document = {"metadata": environment(device), "settings": settings, "designs": rows}
     with atomic_write(a.out / "ablations.json") as stream:
         stream.write(json.dumps(document, indent=1, allow_nan=False) + "\n")
     print(f"{len(done)} of {len(jobs)} trainings are finished and judged: {a.out / 'ablations.json'}")

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 from rich.progress import track
 
-from plueckernet.evaluation.metadata import metadata
 from plueckernet.evaluation.metrics import SUCCESS
 from plueckernet.evaluation.metrics import pose_error as pose_error
+from plueckernet.evaluation.provenance import environment
 from plueckernet.geometry import Pose
 from plueckernet.io.atomic import atomic_write
 from plueckernet.result import RegistrationResult
@@ -29,7 +29,7 @@ def save(name: str, values: dict[str, Any]) -> None:
     """Write ``results/NAME.json`` with the metadata."""
     RESULTS.mkdir(exist_ok=True)
     with atomic_write(RESULTS / f"{name}.json") as stream:
-        stream.write(json.dumps({"metadata": metadata(), **values}, indent=1) + "\n")
+        stream.write(json.dumps({"metadata": environment(), **values}, indent=1) + "\n")
 
 
 def progress(items: Iterable[_T], label: str, total: int | None = None) -> Iterable[_T]:

@@ -95,8 +95,7 @@ def drift() -> Iterator[str]:
 
 def _read(name: str) -> dict[str, Any]:
     values: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-    del values["metadata"]
-    return values
+    return {key: value for key, value in values.items() if key not in ("provenance", "metadata")}
 
 
 TABLES: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {  # name of the markers: page, rows

@@ -6,11 +6,12 @@ another config is refused, so that no metric ever mixes two.
 
 from __future__ import annotations
 
+import inspect
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,13 @@ from torch import Tensor
 
 from plueckernet.data.protocols import LinePair
 from plueckernet.errors import DegenerateError, FormatError, InputError
-from plueckernet.evaluation.datasets import Dataset
+from plueckernet.evaluation.datasets import Dataset, StandIn
 from plueckernet.evaluation.methods import Estimate, Estimator, Matchability, Method
 from plueckernet.evaluation.metrics import pose_error
 from plueckernet.evaluation.protocols import Protocol, describe, slug
+from plueckernet.evaluation.sources import project_tree, source_hash
 from plueckernet.geometry.pose import Pose
 from plueckernet.io.atomic import atomic_write
-from plueckernet.version import __version__
 
 _CONFIG, _LINES = "config.json", "predictions.jsonl"
 
@@ -49,10 +50,23 @@ class Cell:
             "dataset": self.dataset.config(),
             "protocol": describe(self.protocol),
             "method": self.method.config(),
-            "plueckernet": __version__,
+            "sources": _sources(self.method.build, type(self.dataset).__name__),
         }
         kept: dict[str, Any] = json.loads(json.dumps(found))  # as it will be read back
         return kept
+
+
+@cache
+def _sources(build: Callable[..., Estimator], dataset: str) -> str:
+    """Hash of the code that predictions depend on: a method's, a dataset's and that of :func:`predict`.
+
+    It is finer than whole modules: predictions of ICL outlive a change of ``register()``. A method that is defined
+    outside of the project counts with its whole file.
+    """
+    roots = [f"{__name__}:{predict.__name__}", f"{StandIn.__module__}:{dataset}"]
+    if project_tree().path(build.__module__) is None:
+        return source_hash(*roots, extra_files=[Path(inspect.getfile(build))])
+    return source_hash(*roots, f"{build.__module__}:{build.__qualname__.partition('.')[0]}")
 
 
 @dataclass(frozen=True)

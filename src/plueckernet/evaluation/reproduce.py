@@ -7,15 +7,15 @@ from pathlib import Path
 
 from plueckernet.errors import FormatError
 from plueckernet.evaluation.experiments import Document, Experiment
-from plueckernet.evaluation.metadata import metadata
 from plueckernet.evaluation.plots import save_figure, style
+from plueckernet.evaluation.provenance import environment
 from plueckernet.evaluation.runner import Runner
 from plueckernet.io.atomic import atomic_write
 
 
 def reproduce(experiment: Experiment, runner: Runner, out: Path) -> Document:
     """Run one experiment and write ``OUT/NAME.json``, ``.md``, ``.tex`` and its figures."""
-    document = {"experiment": experiment.name, "metadata": metadata(), **experiment.run(runner)}
+    document = {"experiment": experiment.name, "metadata": environment(), **experiment.run(runner)}
     out.mkdir(parents=True, exist_ok=True)
     with atomic_write(out / f"{experiment.name}.json") as stream:
         stream.write(json.dumps(document, indent=1, allow_nan=False) + "\n")
