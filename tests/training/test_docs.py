@@ -1,4 +1,4 @@
-"""What docs/training.md tells people to do, in miniature."""
+"""The worked example of docs/training.md, with small sizes."""
 
 import re
 import shlex
@@ -21,7 +21,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_worked_example_works(tmp_path, monkeypatch, capsys):
-    """As printed, but for the device and the size: two small steps on the CPU."""
+    """As printed, except for the device and the size: two small steps on the CPU."""
     monkeypatch.chdir(tmp_path)
     Path("maps").mkdir()
     shutil.copy(MONDAY, "maps")
