@@ -12,7 +12,7 @@ from tests.training.tiny import SMALL
 from plueckernet.training import available_configs
 
 PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
-OWN = PAGE[PAGE.index("## On your own line maps") : PAGE.index("## The file")]
+OWN = PAGE[PAGE.index("## On your own line maps") : PAGE.index("## The config file")]
 SHORTER = [*SMALL, "train.steps=2", "validation.workers=0", "data.fresh=1"]
 
 

@@ -1,7 +1,7 @@
 """Plain text and CSV: six columns `x1 y1 z1 x2 y2 z2`, one segment per row.
 
 The first row determines the separator: semicolon, comma or white space. A header row is skipped; if it has the names
-`x1 … z2`, these columns are read in whatever order they stand. `#` starts a comment.
+`x1 … z2`, these columns are read in any order. `#` starts a comment.
 """
 
 from __future__ import annotations

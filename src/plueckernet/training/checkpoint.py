@@ -40,7 +40,7 @@ class Checkpoint:
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     """Replace ``folder``; after an interruption at any point, :func:`load_checkpoint` reads the old or the new one."""
-    new, old = _beside(folder, "new"), _beside(folder, "old")
+    new, old = _sibling(folder, "new"), _sibling(folder, "old")
     try:
         if not folder.exists() and old.exists():
             old.rename(folder)  # interrupted between the two steps below
@@ -63,8 +63,8 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 
 def load_checkpoint(folder: Path) -> Checkpoint:
     """Read a checkpoint of :func:`save_checkpoint`; the tensors are on the CPU."""
-    if not (folder / _STATE).is_file() and (_beside(folder, "old") / _STATE).is_file():
-        folder = _beside(folder, "old")
+    if not (folder / _STATE).is_file() and (_sibling(folder, "old") / _STATE).is_file():
+        folder = _sibling(folder, "old")
     if not (folder / _STATE).is_file():
         raise InputError(f"{folder}: no checkpoint")
     try:
@@ -85,12 +85,12 @@ def load_checkpoint(folder: Path) -> Checkpoint:
 def find_checkpoint(path: Path) -> Path:
     """The folder itself if it is a checkpoint, otherwise the best or the last checkpoint of the training in it."""
     for folder in (path, path / "best", path / "last"):
-        if (folder / _STATE).is_file() or (_beside(folder, "old") / _STATE).is_file():
+        if (folder / _STATE).is_file() or (_sibling(folder, "old") / _STATE).is_file():
             return folder
     raise InputError(f"{path}: neither a checkpoint nor a folder of `plueckernet train`")
 
 
-def _beside(folder: Path, suffix: str) -> Path:
+def _sibling(folder: Path, suffix: str) -> Path:
     return folder.with_name(f"{folder.name}.{suffix}")
 
 
