@@ -40,6 +40,8 @@ PATTERNS = {word: re.compile(pattern, re.IGNORECASE) for word, pattern in SENTEN
 # Only the class is an old word; `tolerance` may be that of a numerical comparison.
 PATTERNS["tolerance of lines"] = re.compile(SENTENCES["tolerance of lines"])
 
+TYPE_NAME = re.compile(r"[A-Z]+[a-z]\w*")
+
 # The first schema of result files has the old words as keys, and these files have to name them.
 SCHEMA_1 = {"borne out", "held", "rival", "tolerance of lines"}
 ALLOWED = {
@@ -128,3 +130,20 @@ def test_each_kind_of_word_is_recognised(text, word):
 )
 def test_other_uses_are_allowed(text):
     assert old_words(text, ".py") == []
+
+
+def public_types() -> Iterator[tuple[str, str]]:
+    """Name and module of every public class and type alias of the package."""
+    for path in sorted((ROOT / "src" / "plueckernet").rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            names = [node.name] if isinstance(node, ast.ClassDef) else []
+            if isinstance(node, ast.Assign):
+                names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+            yield from ((name, path.relative_to(ROOT).as_posix()) for name in names if TYPE_NAME.fullmatch(name))
+
+
+def test_every_public_type_is_defined_once():
+    modules: dict[str, list[str]] = {}
+    for name, module in public_types():
+        modules.setdefault(name, []).append(module)
+    assert not {name: defined for name, defined in modules.items() if len(defined) > 1}

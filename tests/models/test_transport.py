@@ -92,7 +92,7 @@ def test_gradient_is_finite_with_padding(cost_range):
 def test_blocks_change_nothing(cost_range, monkeypatch):
     cost, log_r, log_s = problem(33, 21, batch=2)
     whole = sinkhorn(cost, log_r, log_s, cost_range=cost_range)
-    monkeypatch.setattr(transport, "_BLOCK", 100)
+    monkeypatch.setattr(transport, "_BLOCK_ELEMENTS", 100)
     torch.testing.assert_close(sinkhorn(cost, log_r, log_s, cost_range=cost_range), whole)
 
 
@@ -117,7 +117,7 @@ def test_pairwise_distance_is_the_distance():
 
 @pytest.mark.parametrize("block", [7, 1 << 22])
 def test_top_k_matches_are_those_of_a_full_sort(block, monkeypatch):
-    monkeypatch.setattr(transport, "_BLOCK", block)
+    monkeypatch.setattr(transport, "_BLOCK_ELEMENTS", block)
     values = torch.randn(3, 11, 9, generator=torch.Generator().manual_seed(0))
     best = top_k_matches(values, 20)
     expected, order = values.flatten(1).sort(-1, descending=True)

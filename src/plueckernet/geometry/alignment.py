@@ -21,7 +21,7 @@ _DEGENERATE = 1e-6  # relative size of a singular value below which the problem 
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates:
+class AlignedPoses:
     """Poses that align the matched lines for some choice of signs, best first."""
 
     poses: Pose  # (k,)
@@ -62,7 +62,7 @@ def align_similarity(source: LineSet, target: LineSet) -> Similarity:
     return Similarity(answer[..., 0], rotation, back)
 
 
-def align(source: LineSet, target: LineSet) -> Candidates:
+def align(source: LineSet, target: LineSet) -> AlignedPoses:
     """All poses consistent with two or more undirected matches, best first.
 
     The two matches closest to a right angle are solved for all four sign choices. Each solution determines the
@@ -84,7 +84,7 @@ def align(source: LineSet, target: LineSet) -> Candidates:
         torch.stack([pose.rotation for pose, _ in fits])[order],
         torch.stack([pose.translation for pose, _ in fits])[order],
     )
-    return Candidates(poses, cost[order])
+    return AlignedPoses(poses, cost[order])
 
 
 def two_line_poses(source: LineSet, target: LineSet) -> Pose:

@@ -19,7 +19,7 @@ from plueckernet.models.neighbours import gather_lines
 
 _MASKED = -1e4  # its exp is zero in every float type, and a fully masked row stays finite
 # Neighbour edges per block; on the CPU small enough for the allocator to reuse the memory of the previous block.
-_BLOCK = {"cpu": 1 << 14, "cuda": 1 << 20}
+_BLOCK_EDGES = {"cpu": 1 << 14, "cuda": 1 << 20}
 
 
 @dataclass(frozen=True)
@@ -93,14 +93,14 @@ class MessageLayer(nn.Module):
 
     def _from_neighbours(self, query: Tensor, key_value: Tensor, edges: Edges) -> list[Tensor]:
         """The same messages from ``k`` neighbours of each line, in blocks of lines."""
-        sets, n, k = _known(edges.neighbours).shape
-        step = max(1, _BLOCK.get(query.device.type, 1 << 20) // (sets * k))
+        sets, n, k = _sparse_neighbours(edges.neighbours).shape
+        step = max(1, _BLOCK_EDGES.get(query.device.type, 1 << 20) // (sets * k))
         blocks = [self._block(query, key_value, edges, i, min(step, n - i)) for i in range(0, n, step)]
         return [torch.cat(rows, 1) for rows in zip(*blocks, strict=True)]  # each (s, n, c)
 
     def _block(self, query: Tensor, key_value: Tensor, edges: Edges, start: int, rows: int) -> list[Tensor]:
         config, sets = self.config, query.shape[0]
-        index = _known(edges.neighbours)[:, start : start + rows]  # (s, r, k)
+        index = _sparse_neighbours(edges.neighbours)[:, start : start + rows]  # (s, r, k)
         gathered = gather_lines(key_value, index)  # (s, r, k, 2c or 3c)
         key, value, *further = gathered.flatten(0, 1).split(config.channels, -1)  # each (s r, k, c)
         q = query[:, start : start + rows].reshape(-1, config.heads, 1, config.channels // config.heads)
@@ -134,7 +134,7 @@ def _filtered(filters: Tensor, value: Tensor) -> Tensor:
     return (filters.to(value.dtype) @ channels).transpose(1, 2).flatten(-2)  # (s, n, c)
 
 
-def _known(neighbours: Tensor | None) -> Tensor:
+def _sparse_neighbours(neighbours: Tensor | None) -> Tensor:
     if neighbours is None:
         raise TypeError("these edges are dense")
     return neighbours

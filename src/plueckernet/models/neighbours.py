@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-_BLOCK = 1 << 21  # distances per block
+_BLOCK_DISTANCES = 1 << 21  # distances per block
 
 
 @torch.no_grad()
@@ -29,9 +29,9 @@ def nearest_neighbours(
         closeness = rows @ points.mT - half_square  # (s, rows, n), up to a constant per row
         return closeness.topk(count, -1).indices
 
-    if torch.compiler.is_compiling() or points.shape[0] * n * n <= _BLOCK:
+    if torch.compiler.is_compiling() or points.shape[0] * n * n <= _BLOCK_DISTANCES:
         return search(points)
-    step = max(1, _BLOCK // (points.shape[0] * n))
+    step = max(1, _BLOCK_DISTANCES // (points.shape[0] * n))
     return torch.cat([search(rows) for rows in points.split(step, -2)], -2)  # (s, n, k)
 
 

@@ -22,7 +22,7 @@ from plueckernet.errors import InputError
 
 _ZERO = -1e9  # log 0 within the iterations; -inf would give NaN gradients
 _KERNEL_RANGE = 40.0  # range of H / λ up to which exp(-H / λ) has full precision in float32
-_BLOCK = 1 << 22  # elements per block when no gradient is needed
+_BLOCK_ELEMENTS = 1 << 22  # elements per block when no gradient is needed
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def top_k_matches(log_probability: Float[Tensor, "b m n"], count: int, *, mutual
         return TopMatches(none.long(), none.long(), none)
     if mutual:
         return _top_mutual(log_probability, count)
-    step = max(1, _BLOCK // n)
+    step = max(1, _BLOCK_ELEMENTS // n)
     starts = range(0, m, step)
     best = [_top_of(log_probability[:, i : i + step], i * n, count) for i in starts]
     value = torch.cat([v for v, _ in best], -1)  # (b, candidates)
@@ -155,7 +155,7 @@ def _log_potentials(score: Tensor, log_r: Tensor, log_s: Tensor, iterations: int
         return f, g
     rows = score.shape[-2]
     if not _differentiated(score, log_r, log_s) and not torch.compiler.is_compiling():
-        rows = max(1, _BLOCK // (score.shape[0] * score.shape[-1]))
+        rows = max(1, _BLOCK_ELEMENTS // (score.shape[0] * score.shape[-1]))
     blocks = list(zip(score.split(rows, -2), log_r.split(rows, -1), strict=True))
     for _ in range(iterations):
         potentials, columns = [], []

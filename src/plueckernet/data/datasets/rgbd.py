@@ -17,15 +17,15 @@ from plueckernet.data.datasets.frames import CameraFrame, rigid, rows_of
 from plueckernet.errors import FormatError, InputError
 from plueckernet.io.trajectories import read_tum_trajectory
 
-Intrinsics = tuple[float, float, float, float]
+_Intrinsics = tuple[float, float, float, float]
 
-_TUM_CAMERAS: dict[str, Intrinsics] = {  # by the number in freiburg1 or fr1; from the web page of the benchmark
+_TUM_CAMERAS: dict[str, _Intrinsics] = {  # by the number in freiburg1 or fr1; from the web page of the benchmark
     "1": (517.3, 516.5, 318.6, 255.3),
     "2": (520.9, 521.0, 325.1, 249.7),
     "3": (535.4, 539.2, 320.1, 247.6),
 }
-_TUM_DEFAULT: Intrinsics = (525.0, 525.0, 319.5, 239.5)
-_SEVEN_SCENES_CAMERA: Intrinsics = (585.0, 585.0, 320.0, 240.0)
+_TUM_DEFAULT: _Intrinsics = (525.0, 525.0, 319.5, 239.5)
+_SEVEN_SCENES_CAMERA: _Intrinsics = (585.0, 585.0, 320.0, 240.0)
 _TUM_UNIT, _SEVEN_SCENES_UNIT = 1 / 5000, 1 / 1000  # m
 _MAX_DEPTH = 6.0  # m; structured light is inaccurate at larger depths
 _DEPTH_NOISE = (0.0012, 0.0019)  # m, m^-1; of structured light
@@ -94,7 +94,7 @@ def _matrix(path: Path, size: int) -> np.ndarray[tuple[int, int], np.dtype[np.fl
     return matrix
 
 
-def _intrinsics(folder: Path) -> Intrinsics | None:
+def _intrinsics(folder: Path) -> _Intrinsics | None:
     path = folder / "camera-intrinsics.txt"
     if not path.exists():
         return None
@@ -102,7 +102,7 @@ def _intrinsics(folder: Path) -> Intrinsics | None:
     return float(matrix[0, 0]), float(matrix[1, 1]), float(matrix[0, 2]), float(matrix[1, 2])
 
 
-def _tum_camera(folder: Path) -> Intrinsics:
+def _tum_camera(folder: Path) -> _Intrinsics:
     match = re.search(r"(?:freiburg|fr)([123])(?!\d)", folder.resolve().name)
     return _TUM_CAMERAS[match.group(1)] if match else _TUM_DEFAULT
 
