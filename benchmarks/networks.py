@@ -208,7 +208,7 @@ def growth(rows: list[dict[str, Any]], network: str) -> dict[str, float]:
 
 def table(document: dict[str, Any]) -> str:
     """The Markdown table of docs/networks.md."""
-    lines = ["| network | lines a side | processor time (s) | peak memory (GiB) | growth since the row above |"]
+    lines = ["| network | lines per map | CPU time (s) | peak memory (GiB) | growth since the row above |"]
     lines.append("|---|---|---|---|---|")
     for network, exponents in document["growth_exponents"].items():
         rows = [row for row in document["matcher_and_transport"] if row["network"] == network]
