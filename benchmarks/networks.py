@@ -28,7 +28,7 @@ from torch import Tensor
 from torch.nn.functional import group_norm, normalize
 
 from plueckernet.geometry import LineSet
-from plueckernet.models import InvariantConfig, Matcher, PlueckerConfig, build_matcher, top_matches
+from plueckernet.models import InvariantConfig, Matcher, PlueckerConfig, build_matcher, top_k_matches
 from plueckernet.models.attention import MessageLayer
 from plueckernet.models.matcher import MatchHead, PlueckerTrunk
 from plueckernet.models.mlp import MLP, GroupNorm
@@ -160,7 +160,7 @@ def measure(network: str, lines: int, threads: int) -> dict[str, Any]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     def match() -> object:
-        return top_matches(net(source, target).log_probability, 200)
+        return top_k_matches(net(source, target).log_probability, 200)
 
     warmup, repeats = (1, 5) if lines <= 1000 else (1, 3) if lines <= 2000 else (0, 1)
     row = {"network": network, "lines": lines, **timed(match, warmup, repeats)}
@@ -208,7 +208,7 @@ def growth(rows: list[dict[str, Any]], network: str) -> dict[str, float]:
 
 def table(document: dict[str, Any]) -> str:
     """The Markdown table of docs/networks.md."""
-    lines = ["| network | lines a side | processor time (s) | peak memory (GiB) | growth since the row above |"]
+    lines = ["| network | lines per map | CPU time (s) | peak memory (GiB) | growth since the row above |"]
     lines.append("|---|---|---|---|---|")
     for network, exponents in document["growth_exponents"].items():
         rows = [row for row in document["matcher_and_transport"] if row["network"] == network]

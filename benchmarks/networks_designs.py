@@ -237,7 +237,7 @@ def save(a: argparse.Namespace, rows: list[dict[str, Any]], pools: tuple[Pool, P
 def table(rows: list[dict[str, Any]]) -> str:
     """The Markdown table of docs/networks.md: precision / recall of each kind, then of all pairs, in percent."""
     kinds = [kind for kind in rows[0]["result"] if kind != "all"]
-    heads = ["design", *kinds, "average precision", "8 right", "M parameters", "ms a step"]
+    heads = ["design", *kinds, "average precision", "8 correct", "M parameters", "ms per step"]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for row in rows:
         result = row["result"]

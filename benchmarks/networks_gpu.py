@@ -31,7 +31,7 @@ from plueckernet.models import (
     MatchOutput,
     PlueckerConfig,
     build_matcher,
-    top_matches,
+    top_k_matches,
 )
 from plueckernet.training.config import ModelSettings, TrainingConfig, TrainSettings
 from plueckernet.training.distributed import Processes
@@ -205,7 +205,7 @@ def compare_precisions(run: Run, net: Matcher, pairs: Pairs) -> None:
         for i, batch in enumerate(batches):
             with matmul_precision(precision), autocast(run.device, bf16):
                 output = net(batch.source, batch.target)
-            best = top_matches(output.log_probability, 50, mutual=True)
+            best = top_k_matches(output.log_probability, 50, mutual=True)
             found = best.log_probability > -torch.inf
             sets = torch.arange(len(best.source), device=found.device)[:, None]
             right += int((batch.correspondence[sets, best.source, best.target] & found).sum())

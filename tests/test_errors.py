@@ -23,7 +23,7 @@ def test_every_error_is_ours_and_the_builtin_that_callers_expect(error, builtin)
     assert isinstance(error, builtin)
 
 
-def test_degenerate_geometry_is_no_bad_input():
+def test_degenerate_geometry_is_not_bad_input():
     assert not issubclass(errors.DegenerateError, ValueError)
 
 

@@ -1,4 +1,4 @@
-"""Published datasets become folders of scenes, whatever interrupts it."""
+"""Published datasets are converted to folders of scenes, with interruptions at any point."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.data.datasets import published
 
-from plueckernet.data.datasets.frames import Frame
+from plueckernet.data.datasets.frames import SensorFrame
 from plueckernet.data.prepared import prepared_pairs, prepared_scenes, read_index
 from plueckernet.data.protocols import ScanProtocol, sample_pair
 from plueckernet.errors import FormatError, InputError
@@ -18,16 +18,16 @@ from plueckernet.preparation import prepare
 
 
 class PowerCutError(Exception):
-    """What a power cut looks like from inside."""
+    """Stands for an interruption at any point."""
 
 
-def fake_lines(frame: Frame) -> LineSet:
-    """Lines that depend on the frame's name alone, quicker than finding some."""
+def fake_lines(frame: SensorFrame) -> LineSet:
+    """Random lines seeded by the name of the frame, faster than extraction."""
     generator = torch.Generator().manual_seed(sum(frame.name.encode()))
     return LineSet.from_segments(30 * torch.rand(300, 2, 3, generator=generator, dtype=torch.float64))
 
 
-def no_lines(_: Frame) -> LineSet:
+def no_lines(_: SensorFrame) -> LineSet:
     return LineSet.from_segments(torch.zeros(0, 2, 3, dtype=torch.float64))
 
 
@@ -47,13 +47,13 @@ def test_structured3d_becomes_scenes_that_make_pairs(tmp_path: Path) -> None:
         assert len(pair.source) > 0
 
 
-def test_an_interrupted_run_goes_on_and_ends_the_same(tmp_path: Path) -> None:
+def test_an_interrupted_run_continues_with_the_same_result(tmp_path: Path) -> None:
     (tmp_path / "chess").mkdir()
     frames = published.seven_scenes(tmp_path / "chess", count=5)
     prepare("7scenes", frames, tmp_path / "whole", lines_of=fake_lines)
     asked: list[str] = []
 
-    def failing(frame: Frame) -> LineSet:
+    def failing(frame: SensorFrame) -> LineSet:
         asked.append(frame.name)
         if asked.count("frame-000003") == 1 and frame.name == "frame-000003":
             raise PowerCutError
@@ -64,13 +64,11 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"index.json: no such file"):
         read_index(tmp_path / "broken")
     prepare("7scenes", frames, tmp_path / "broken", lines_of=failing)
-    assert asked == [f"frame-00000{place}" for place in (0, 1, 2, 3, 3, 4)]  # nothing twice but what failed
+    assert asked == [f"frame-00000{place}" for place in (0, 1, 2, 3, 3, 4)]  # only the failed frame is repeated
     assert content(tmp_path / "broken") == content(tmp_path / "whole")
 
 
-def test_a_run_interrupted_while_the_scenes_are_moved_goes_on_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_interrupted_while_moving_scenes_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     published.structured3d(tmp_path / "s", count=4)
     prepare("structured3d", tmp_path / "s", tmp_path / "whole")
 
@@ -93,7 +91,7 @@ def test_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="begun with"):
         prepare("structured3d", tmp_path / "s", tmp_path / "out", seed=1)
     (tmp_path / "s" / "scene_00001" / "annotation_3d.json").unlink()
-    prepare("structured3d", tmp_path / "s", tmp_path / "out")  # without the broken one it can go on
+    prepare("structured3d", tmp_path / "s", tmp_path / "out")  # it continues without the broken scene
     with pytest.raises(InputError, match="already"):
         prepare("structured3d", tmp_path / "s", tmp_path / "out")
 
@@ -102,11 +100,11 @@ def test_frames_pair_with_the_one_before(tmp_path: Path) -> None:
     sequence = published.kitti(tmp_path)
     index = prepare("kitti", sequence, tmp_path / "out", lines_of=fake_lines)
     pairs = list(prepared_pairs(tmp_path / "out", "test"))
-    assert [(one.source, one.target) for one in index.pairs] == [
+    assert [(pair.source, pair.target) for pair in index.pairs] == [
         ("07__000001", "07__000000"),
         ("07__000002", "07__000001"),
     ]
-    # Driving forward, what the later scan sees at its origin lies ahead of the earlier one.
+    # Driving forward, the origin of the later scan lies ahead of the earlier one.
     assert [pair.target_T_source.translation.tolist() for pair in pairs] == [pytest.approx([1, 0, 0])] * 2
     assert len(pairs[0].matches) == 0
     assert index.of_split("train") == []
@@ -151,7 +149,7 @@ def test_authors_pairs_keep_split_pose_and_matches(tmp_path: Path) -> None:
     torch.testing.assert_close(moved.pluecker(), pair.target[pair.matches[:, 1]].pluecker(), atol=1e-5, rtol=0)
 
 
-def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+def test_missing_datasets_and_indices_are_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown dataset 'scannet'"):
         prepare("scannet", tmp_path, tmp_path / "out")
     with pytest.raises(FormatError, match="expected a folder"):

@@ -5,19 +5,19 @@ from pathlib import Path
 
 
 class PlueckernetError(Exception):
-    """Base of every error that this package raises on purpose."""
+    """Base class of all errors of this package."""
 
 
 class InputError(PlueckernetError, ValueError):
-    """An argument or a value that cannot be used."""
+    """An invalid argument or value."""
 
 
 class ShapeError(InputError):
-    """An array whose shape is not the expected one.
+    """An array of the wrong shape.
 
     Attributes:
-        name: The argument, as the caller knows it.
-        expected: The shape asked for; a string names a free dimension, as in `("n", 6)`.
+        name: The name of the argument.
+        expected: The expected shape; a string names a free dimension, as in `("n", 6)`.
         actual: The shape received.
     """
 
@@ -32,12 +32,12 @@ class ShapeError(InputError):
 
 
 class FormatError(InputError):
-    """A file that cannot be read as what it claims to be; prints as `path:line: reason`.
+    """A file that cannot be read; prints as `path:line: reason`.
 
     Attributes:
         path: The file.
         reason: What was found and what was expected.
-        line: The line in the file, counted from 1, where one is to blame.
+        line: The line of the error, counted from 1, or None.
     """
 
     def __init__(self, path: str | Path, reason: str, line: int | None = None) -> None:
@@ -52,15 +52,15 @@ class FormatError(InputError):
 
 
 class DegenerateError(PlueckernetError):
-    """Geometry that does not determine an answer, such as a pose from parallel lines."""
+    """Geometry without a unique solution, such as a pose from parallel lines."""
 
 
 class MissingDependencyError(PlueckernetError, ImportError):
-    """An optional package that is not installed; the message names the extra that brings it.
+    """An optional package that is not installed; the message names the extra that installs it.
 
     Attributes:
         package: The package that could not be imported.
-        extra: The extra of this package that installs it.
+        extra: The extra of plueckernet that installs it.
     """
 
     def __init__(self, package: str, extra: str) -> None:
@@ -73,5 +73,5 @@ class MissingDependencyError(PlueckernetError, ImportError):
 
 
 def _shape(shape: Sequence[int | str]) -> str:
-    """Write a shape as Python writes a tuple, with named dimensions unquoted."""
+    """A shape formatted as a tuple, with unquoted names of dimensions."""
     return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Shaped, UInt8
 
-from plueckernet.data.datasets.frames import CameraFrame, CloudFrame, Frame
+from plueckernet.data.datasets.frames import CameraFrame, CloudFrame, SensorFrame
 from plueckernet.errors import FormatError, MissingDependencyError
 from plueckernet.geometry import LineSet
 from plueckernet.io import read_lines
 
 
-def frame_lines(frame: Frame) -> LineSet:
+def frame_lines(frame: SensorFrame) -> LineSet:
     """The lines of a frame, in the frame of the sensor."""
     if isinstance(frame, CameraFrame):
         from plueckernet.extraction import Intrinsics, RgbdSettings, extract_rgbd

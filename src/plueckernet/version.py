@@ -1,3 +1,3 @@
-"""The version of the package, in the one place that both the build and the code read."""
+"""The version of the package; the build and the code read it from here."""
 
 __version__ = "0.1.0"

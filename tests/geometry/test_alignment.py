@@ -1,4 +1,4 @@
-"""The closed form recovers a motion exactly, whatever the signs, or says that it cannot."""
+"""The closed form recovers a motion exactly for any line signs, or raises."""
 
 import math
 
@@ -34,8 +34,8 @@ def test_directed_is_exact(count, seed):
     assert error(align_directed(source, pose @ source), pose) < 1e-8
 
 
-def test_two_lines_are_never_turned_upside_down():
-    # Dividing by the determinant, as printed in the paper, fails for every second sample.
+def test_the_rotation_from_two_lines_is_proper():
+    # Division by the determinant, as printed in the paper, fails for every second sample.
     source, pose = lines_and_pose(2, 0, 500)
     fitted, well_posed = fit_directed(source, pose @ source)
     assert bool(well_posed.all())
@@ -60,18 +60,18 @@ def test_weights_choose_lines():
 def test_undirected_finds_the_pose_under_any_signs(count, seed):
     source, pose = lines_and_pose(count, seed)
     flips = torch.rand(count, generator=torch.Generator().manual_seed(seed)) < 0.5
-    found = align(source, (pose @ source).flipped(flips))
-    assert error(found.poses[0], pose) < 1e-7
-    assert bool((found.cost.diff() >= 0).all())
+    candidates = align(source, (pose @ source).flipped(flips))
+    assert error(candidates.poses[0], pose) < 1e-7
+    assert bool((candidates.cost.diff() >= 0).all())
 
 
 def test_two_undirected_lines_leave_two_poses():
     source, pose = lines_and_pose(2, 5)
-    found = align(source, (pose @ source).flipped(torch.tensor([True, False])))
-    exact = found.cost < 1e-12
+    candidates = align(source, (pose @ source).flipped(torch.tensor([True, False])))
+    exact = candidates.cost < 1e-12
     assert int(exact.sum()) == 2
-    assert min(error(found.poses[0], pose), error(found.poses[1], pose)) < 1e-8
-    assert found.poses[0].angle_to(found.poses[1]).item() == pytest.approx(math.pi, abs=1e-6)
+    assert min(error(candidates.poses[0], pose), error(candidates.poses[1], pose)) < 1e-8
+    assert candidates.poses[0].angle_to(candidates.poses[1]).item() == pytest.approx(math.pi, abs=1e-6)
 
 
 def test_minimal_solver_contains_the_pose_for_every_sign():
@@ -93,7 +93,9 @@ def test_agreement_rules_out_wrong_angles_and_offsets():
     agrees = two_line_agreement(source, pose @ other, angle=0.05, distance=0.05)
     assert float(agrees.any(-1).double().mean()) < 0.05
     skewed = two_line_agreement(source, pose @ source, angle=0.05, distance=0.05)
-    assert float(skewed.sum(-1).double().mean()) < 2.2  # generic skew lines: the angle and the offset settle one sign
+    assert (
+        float(skewed.sum(-1).double().mean()) < 2.2
+    )  # generic skew lines: the angle and the offset determine one sign
 
 
 def test_perpendicular_intersecting_lines_keep_all_four():
@@ -104,16 +106,16 @@ def test_perpendicular_intersecting_lines_keep_all_four():
 def test_similarity_is_exact():
     source, pose = lines_and_pose(5, 2)
     truth = Similarity.from_pose(pose, 3.7)
-    found = align_similarity(source, truth @ source)
-    torch.testing.assert_close(found.matrix(), truth.matrix())
+    fitted = align_similarity(source, truth @ source)
+    torch.testing.assert_close(fitted.matrix(), truth.matrix())
 
 
-def test_far_from_the_origin():
+def test_similarity_with_a_large_offset_from_the_origin():
     source, pose = lines_and_pose(30, 4)
-    far = torch.tensor([6e5, 5e6, 100.0], dtype=torch.float64)
+    offset = torch.tensor([6e5, 5e6, 100.0], dtype=torch.float64)
     truth = Similarity.from_pose(pose, 1.0)
-    found = align_similarity(source.shifted(-far), truth @ source)
-    back = found.act(far[None])[0] - truth.translation
+    fitted = align_similarity(source.shifted(-offset), truth @ source)
+    back = fitted.act(offset[None])[0] - truth.translation
     assert float(back.abs().max()) < 1e-6
 
 
@@ -134,7 +136,7 @@ def test_one_line_is_reported(solver):
         solver(parallel(1), parallel(1))
 
 
-def test_lines_through_one_point_leave_the_scale_open():
+def test_lines_through_one_point_do_not_determine_the_scale():
     directions = torch.randn(6, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     star = LineSet.from_point_direction(torch.ones(6, 3, dtype=torch.float64), directions)
     assert error(align_directed(star, star), Pose.identity()) < 1e-9

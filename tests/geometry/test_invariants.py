@@ -1,11 +1,11 @@
-"""Invariants do not notice a motion, a sign, or the order in which lines come."""
+"""Invariants do not depend on a rigid motion or on line signs."""
 
 import torch
 
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.geometry.invariants import pairwise_invariants
 
-FIELDS = ("cosine", "distance", "reach", "along", "span")
+FIELDS = ("cosine", "distance", "anchor_distance", "along", "span")
 
 
 def random_segments(count: int = 25) -> LineSet:
@@ -26,15 +26,15 @@ def test_motion_and_signs_change_nothing():
 def test_hand_made_pair():
     ends = torch.tensor([[[-1.0, 0, 0], [1, 0, 0]], [[2, -3, 5], [2, 1, 5]]], dtype=torch.float64)
     lines = LineSet.from_segments(ends)
-    found = pairwise_invariants(lines, lines.midpoints())  # anchors (0,0,0) and (2,-1,5)
-    assert found.cosine[0, 1].item() == 0
-    assert found.distance[0, 1].item() == 5
-    assert found.along[0, 1].item() == 2
-    torch.testing.assert_close(found.reach[0, 1].item(), 26**0.5)
-    torch.testing.assert_close(found.span[1, 0].item(), 30**0.5)
+    invariants = pairwise_invariants(lines, lines.midpoints())  # anchors (0,0,0) and (2,-1,5)
+    assert invariants.cosine[0, 1].item() == 0
+    assert invariants.distance[0, 1].item() == 5
+    assert invariants.along[0, 1].item() == 2
+    torch.testing.assert_close(invariants.anchor_distance[0, 1].item(), 26**0.5)
+    torch.testing.assert_close(invariants.span[1, 0].item(), 30**0.5)
 
 
-def test_parallel_lines_have_their_ordinary_distance():
+def test_distance_of_parallel_lines():
     ends = torch.tensor([[[0.0, 0, 0], [1, 0, 0]], [[7, 3, 4], [9, 3, 4]]], dtype=torch.float64)
     lines = LineSet.from_segments(ends)
     assert pairwise_invariants(lines, lines.midpoints()).distance[0, 1].item() == 5

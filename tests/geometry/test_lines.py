@@ -1,4 +1,4 @@
-"""A line is the same line however it is written, and conversions keep it."""
+"""All representations of a line are equivalent, and conversions preserve it."""
 
 import pytest
 import torch
@@ -63,14 +63,14 @@ def test_centre_of_parallel_lines_is_finite():
 def test_a_large_offset_is_removed_without_loss(infinite):
     near = segments(30, seed=3)
     offset = torch.tensor([5e5, 5.9e6, 120.0], dtype=torch.float64)
-    far = LineSet.from_segments(near.endpoints + offset)
-    far = far.infinite() if infinite else far
-    back = far.shifted(offset)
+    distant = LineSet.from_segments(near.endpoints + offset)
+    distant = distant.infinite() if infinite else distant
+    back = distant.shifted(offset)
     assert same_line(back, near, atol=2e-8)
-    assert (far.endpoints is None) == infinite
+    assert (distant.endpoints is None) == infinite
 
 
-def test_flipping_changes_nothing_but_the_writing():
+def test_flipping_changes_only_the_sign():
     lines = segments(10)
     where = torch.arange(10) % 2 == 0
     flipped = lines.flipped(where)
@@ -90,7 +90,7 @@ def test_hemisphere_rule():
     assert up.on_hemisphere().direction[0, 2] == 1
 
 
-def test_selecting_remembers_where_lines_came_from():
+def test_a_subset_keeps_the_original_indices_as_ids():
     lines = segments(6)
     some = lines[torch.tensor([4, 1])]
     assert some.ids.tolist() == [4, 1]
@@ -107,7 +107,7 @@ def test_stacking_pads_and_masks():
     torch.testing.assert_close(batch.direction.norm(dim=-1), torch.ones(3, 5, dtype=torch.float64))
 
 
-def test_stacking_drops_endpoints_that_not_all_have():
+def test_stacking_drops_endpoints_unless_all_sets_have_them():
     assert stack_lines([segments(2), segments(2).infinite()]).endpoints is None
 
 

@@ -1,4 +1,4 @@
-"""Residuals vanish at the truth, their Jacobians are the derivative, and whitening gives unit covariance."""
+"""Residuals vanish at the true pose, Jacobians equal autograd, and whitening gives unit covariance."""
 
 import math
 
@@ -19,7 +19,7 @@ def matched(count: int = 12, noise: float = 0.0, seed: int = 0) -> tuple[Pose, L
     return pose, source, LineSet.from_segments(moved.endpoints + jitter)
 
 
-def test_zero_at_the_truth_whatever_the_signs():
+def test_zero_at_the_true_pose_for_any_signs():
     pose, source, target = matched()
     target = target.flipped(torch.arange(12) % 3 == 0)
     residuals = line_residuals(pose, source, target, source.footpoints(), target.midpoints())
@@ -58,9 +58,9 @@ def test_a_batch_of_poses_is_a_loop():
     poses = Pose.random(4, generator=torch.Generator().manual_seed(1), translation=1.0)
     together = line_residuals(poses, source, target, source.midpoints(), target.midpoints())
     for i in range(4):
-        alone = line_residuals(poses[i], source, target, source.midpoints(), target.midpoints())
-        torch.testing.assert_close(together.position[i], alone.position)
-        torch.testing.assert_close(together.position_jacobian[i], alone.position_jacobian)
+        single = line_residuals(poses[i], source, target, source.midpoints(), target.midpoints())
+        torch.testing.assert_close(together.position[i], single.position)
+        torch.testing.assert_close(together.position_jacobian[i], single.position_jacobian)
 
 
 def test_whitened_residuals_have_unit_covariance():
@@ -84,7 +84,7 @@ def test_whitened_residuals_have_unit_covariance():
     torch.testing.assert_close(covariance, torch.eye(4, dtype=torch.float64), atol=0.03, rtol=0)
 
 
-def test_long_segments_know_their_direction_better():
+def test_long_segments_have_a_smaller_direction_error():
     ends = torch.tensor([[[0.0, 0, 0], [1, 0, 0]], [[0, 0, 0], [10, 0, 0]]], dtype=torch.float64)
     position, direction = NoiseModel(position=0.2, direction=0.0, endpoint=0.1).sigmas(LineSet.from_segments(ends))
     torch.testing.assert_close(direction[0], 10 * direction[1])

@@ -18,10 +18,10 @@ _coordinate = st.floats(-1e9, 1e9, allow_nan=False, allow_subnormal=False)
 
 
 def segment_arrays(max_size: int = 8) -> st.SearchStrategy[np.ndarray]:
-    """Arrays (n, 2, 3) of segments that have a length."""
+    """Arrays (n, 2, 3) of segments of non-zero length."""
     shapes = st.integers(1, max_size).map(lambda n: (n, 2, 3))
-    found = shapes.flatmap(lambda shape: arrays(np.float64, shape, elements=_coordinate))
-    return found.filter(lambda a: bool((np.linalg.norm(a[:, 1] - a[:, 0], axis=1) > 1e-6).all()))
+    segments = shapes.flatmap(lambda shape: arrays(np.float64, shape, elements=_coordinate))
+    return segments.filter(lambda a: bool((np.linalg.norm(a[:, 1] - a[:, 0], axis=1) > 1e-6).all()))
 
 
 def line_set(endpoints: np.ndarray) -> object:

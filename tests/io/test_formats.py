@@ -1,4 +1,4 @@
-"""What each format means, on small files written by hand or by other programs."""
+"""Each format on small files written by hand or by other programs."""
 
 from __future__ import annotations
 
@@ -127,22 +127,22 @@ PLY_VERTICES = np.array([(0, 0, 0, 9), (1, 0, 0, 9), (1, 1, 0, 9)], dtype=[(a, "
 
 
 @pytest.mark.parametrize("layout", ["text", "<", ">"])
-@pytest.mark.parametrize("element", ["edge", "face", "both"])
+@pytest.mark.parametrize("element", ["edge", "face", "edge and face"])
 def test_ply_as_another_program_writes_it(tmp_path: Path, layout: str, element: str) -> None:
     plyfile = pytest.importorskip("plyfile")
     edge = np.array([(0, 1, 255), (1, 2, 0)], dtype=[("vertex1", "i4"), ("vertex2", "i4"), ("red", "u1")])
     face = np.array([([0, 1, 2],), ([1, 2, 2],)], dtype=[("vertex_indices", "i4", (3,))])
     described = [plyfile.PlyElement.describe(PLY_VERTICES, "vertex")]
-    if element in ("face", "both"):
+    if "face" in element:
         described.append(plyfile.PlyElement.describe(face, "face"))
-    if element in ("edge", "both"):
+    if "edge" in element:
         described.append(plyfile.PlyElement.describe(edge, "edge"))
     order = {"text": "="}.get(layout, layout)
     plyfile.PlyData(described, text=layout == "text", byte_order=order, comments=["by a test"]).write(
         tmp_path / "m.ply"
     )
-    found = read_lines(tmp_path / "m.ply").endpoints.tolist()
-    assert found == ([AB, BC] if element != "face" else [AB, BC, [[1, 1, 0], [0, 0, 0]]])
+    endpoints = read_lines(tmp_path / "m.ply").endpoints.tolist()
+    assert endpoints == ([AB, BC] if element != "face" else [AB, BC, [[1, 1, 0], [0, 0, 0]]])
 
 
 def test_ply_with_carriage_returns(tmp_path: Path) -> None:
@@ -199,10 +199,10 @@ def test_dxf_lines_and_polylines(tmp_path: Path, drawing: Any) -> None:
     space.add_polyline3d([(0, 0, 0), (1, 0, 0), (1, 1, 0)], close=True)
     space.add_polyline2d([(0, 0), (1, 0)])
     space.add_circle((0, 0), 1)
-    found = dxf_segments(drawing, tmp_path / "m.dxf")
-    assert sorted(found) == sorted([*ONE, AB, BC, [[1, 1, 0], [0, 0, 0]], AB])
+    read = dxf_segments(drawing, tmp_path / "m.dxf")
+    assert sorted(read) == sorted([*ONE, AB, BC, [[1, 1, 0], [0, 0, 0]], AB])
     report = read_lines_report(tmp_path / "m.dxf")
-    assert report.notes == ("not straight lines, left out: 1 CIRCLE", "drawing unit: mm")
+    assert report.notes == ("skipped, not straight lines: 1 CIRCLE", "drawing unit: mm")
 
 
 def test_dxf_lwpolylines_have_elevation_own_axes_and_arcs(tmp_path: Path, drawing: Any) -> None:
@@ -210,17 +210,17 @@ def test_dxf_lwpolylines_have_elevation_own_axes_and_arcs(tmp_path: Path, drawin
     space.add_lwpolyline([(0, 0), (1, 0), (1, 1)], dxfattribs={"elevation": 7})
     space.add_lwpolyline([(0, 0, 0, 0, 1), (1, 0)], close=True)  # a bulge: half a circle, then straight
     space.add_lwpolyline([(0, 0), (2, 0)], dxfattribs={"elevation": 5, "extrusion": (0, 0, -1)})
-    found = np.array(dxf_segments(drawing, tmp_path / "m.dxf"))
+    read = np.array(dxf_segments(drawing, tmp_path / "m.dxf"))
     expected = [[[0, 0, 7], [1, 0, 7]], [[1, 0, 7], [1, 1, 7]], [[1, 0, 0], [0, 0, 0]], [[0, 0, -5], [-2, 0, -5]]]
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(read, expected, atol=1e-12)
 
 
 def test_dxf_faces_give_visible_edges_once(tmp_path: Path, drawing: Any) -> None:
     space = drawing.modelspace()
     space.add_3dface([(0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 1, 0)])
     space.add_3dface([(1, 1, 0), (0, 1, 0), (0, 1, 1)], dxfattribs={"invisible_edges": 2})
-    found = dxf_segments(drawing, tmp_path / "m.dxf")
-    assert found == [AB, BC, CD, DA, [[0, 1, 1], [1, 1, 0]]]
+    read = dxf_segments(drawing, tmp_path / "m.dxf")
+    assert read == [AB, BC, CD, DA, [[0, 1, 1], [1, 1, 0]]]
 
 
 def test_dxf_blocks_are_placed(tmp_path: Path, drawing: Any) -> None:
@@ -230,9 +230,9 @@ def test_dxf_blocks_are_placed(tmp_path: Path, drawing: Any) -> None:
     outer.add_blockref("inner", (0, 0, 1))
     drawing.modelspace().add_blockref("outer", (10, 0, 0), dxfattribs={"rotation": 90})
     drawing.modelspace().add_blockref("inner", (0, 0), dxfattribs={"row_count": 2, "row_spacing": 5})
-    found = np.array(dxf_segments(drawing, tmp_path / "m.dxf"))
+    read = np.array(dxf_segments(drawing, tmp_path / "m.dxf"))
     expected = [[[10, 0, 1], [10, 1, 1]], [[0, 0, 0], [1, 0, 0]], [[0, 5, 0], [1, 5, 0]]]
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(read, expected, atol=1e-12)
 
 
 def test_dxf_blocks_that_contain_themselves(tmp_path: Path, drawing: Any) -> None:
@@ -252,11 +252,11 @@ def test_dxf_without_ezdxf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         read_lines(tmp_path / "m.dxf")
 
 
-def city(*objects: tuple[str, dict[str, Any]], **more: Any) -> str:
+def city(*objects: tuple[str, dict[str, Any]], **entries: Any) -> str:
     square = [[0, 0, 0], [1000, 0, 0], [1000, 1000, 0], [0, 1000, 0]]
     document = {"type": "CityJSON", "version": "2.0", "CityObjects": dict(objects), "vertices": square}
     document["transform"] = {"scale": [0.001] * 3, "translate": [0, 0, 0]}
-    return json.dumps(document | more)
+    return json.dumps(document | entries)
 
 
 def surface(lod: Any, *rings: list[int]) -> dict[str, Any]:
@@ -267,8 +267,8 @@ def test_cityjson_edges_are_shared_and_transformed(tmp_path: Path) -> None:
     house = ("a", {"type": "Building", "geometry": [surface("2", [0, 1, 2], [0, 2, 3])]})
     assert len(segments(tmp_path / "m.json", city(house))) == 5
     moved = {"scale": [0.001] * 3, "translate": [85000.123, 446000.5, -0.25]}
-    found = np.array(segments(tmp_path / "m.json", city(house, transform=moved)))
-    assert found[0].tolist() == [[85000.123, 446000.5, -0.25], [85001.123, 446000.5, -0.25]]
+    read = np.array(segments(tmp_path / "m.json", city(house, transform=moved)))
+    assert read[0].tolist() == [[85000.123, 446000.5, -0.25], [85001.123, 446000.5, -0.25]]
     solid = {"type": "Solid", "lod": "1", "boundaries": [[[[0, 1, 2, 3]]]]}
     lines = {"type": "MultiLineString", "lod": "1", "boundaries": [[0, 1, 2]]}
     points = {"type": "MultiPoint", "lod": "1", "boundaries": [0, 1]}
@@ -283,16 +283,16 @@ def test_cityjson_version_1_0_may_have_no_transform(tmp_path: Path) -> None:
 
 
 def test_cityjson_levels_of_detail(tmp_path: Path) -> None:
-    both = ("a", {"geometry": [surface("1.2", [0, 1, 2, 3]), surface("2.2", [0, 1, 2])]})
+    detailed = ("a", {"geometry": [surface("1.2", [0, 1, 2, 3]), surface("2.2", [0, 1, 2])]})
     low = ("b", {"geometry": [surface("1.2", [0, 2, 3])]})
-    path = _written(tmp_path / "m.json", city(both, low))
-    assert read_lines_report(path).notes == ("levels of detail: 1.2, 2.2; of each object the highest",)
+    path = _written(tmp_path / "m.json", city(detailed, low))
+    assert read_lines_report(path).notes == ("levels of detail: 1.2, 2.2; the highest of each object was read",)
     assert len(read_lines(path)) == 5
     assert len(read_lines(path, lod=1.2)) == 5
     report = read_lines_report(path, lod="2.20")
     assert len(report.lines) == 3
     assert report.notes == ("1 of 2 objects have no level 2.20",)
-    with pytest.raises(FormatError, match=r"no geometry of level of detail 3; there are: 1\.2, 2\.2"):
+    with pytest.raises(FormatError, match=r"no geometry of level of detail 3; available: 1\.2, 2\.2"):
         read_lines(path, lod="3")
     with pytest.raises(InputError, match="expected a number"):
         read_lines(path, lod="fine")
@@ -300,9 +300,9 @@ def test_cityjson_levels_of_detail(tmp_path: Path) -> None:
 
 def test_cityjson_parts_belong_to_their_building(tmp_path: Path) -> None:
     footprint = ("a", {"type": "Building", "children": ["p"], "geometry": [surface("0", [1, 2, 3])]})
-    part = ("p", {"type": "BuildingPart", "parents": ["a"], "geometry": [surface("2.2", [0, 1, 2])]})
-    assert AB in segments(tmp_path / "m.json", city(footprint, part))
-    assert CD not in segments(tmp_path / "m.json", city(footprint, part))
+    wing = ("p", {"type": "BuildingPart", "parents": ["a"], "geometry": [surface("2.2", [0, 1, 2])]})
+    assert AB in segments(tmp_path / "m.json", city(footprint, wing))
+    assert CD not in segments(tmp_path / "m.json", city(footprint, wing))
 
 
 def test_cityjson_templates_are_placed(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Bad files: an error with file and line, or a clean-up that is counted."""
+"""Malformed files give an error with file and line; unusable lines are skipped and counted."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_unknown_content_and_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "known", [f for f in FORMATS if f.write and f.name not in ("npz", "dxf")], ids=lambda f: f.name
 )
-def test_clean_up_is_counted_and_keeps_the_places(
+def test_skipped_lines_are_counted_and_ids_are_kept(
     tmp_path: Path, known: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     endpoints = np.concatenate([TWO_SEGMENTS, TWO_SEGMENTS, TWO_SEGMENTS])
@@ -186,7 +186,7 @@ def test_truncation_anywhere_is_our_error(tmp_path: Path, name: str) -> None:
             lines = read_lines(path, format=name)
         except PlueckernetError:
             continue
-        assert name == "dxf"  # a patient reader mends what it can
+        assert name == "dxf"  # the recovering reader repairs some files
         assert len(lines) <= 2
 
 

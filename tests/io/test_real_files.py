@@ -1,4 +1,4 @@
-"""Files made by other people's programs, where they are at hand."""
+"""Files written by other programs, if they are available."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.io.samples import SHARED_LINES
 
-from plueckernet.io import read_lines, read_lines_report, summarise
+from plueckernet.io import read_lines, read_lines_report, summarise_lines
 
 pytestmark = pytest.mark.skipif(not SHARED_LINES.is_dir(), reason="../shared/data/lines is not here")
 
@@ -31,7 +31,7 @@ EXPECTED = [
 @pytest.mark.parametrize(("name", "kind", "count", "extent"), EXPECTED)
 def test_counts_and_extents(name: str, kind: str, count: int, extent: tuple[float, ...]) -> None:
     report = read_lines_report(SHARED_LINES / name)
-    summary = summarise(report.lines)
+    summary = summarise_lines(report.lines)
     assert (report.format, summary.count) == (kind, count)
     np.testing.assert_allclose(np.subtract(summary.upper, summary.lower), extent, atol=0.01)
 

@@ -1,4 +1,4 @@
-"""Writing and reading again changes no digit."""
+"""Writing and reading back gives the same bits."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def test_segments_come_back_exactly(tmp_path: Path, name: str, endpoints: np.nda
 @pytest.mark.parametrize("name", ["txt", "obj", "ply", "npy"])
 def test_a_hundred_thousand_lines(tmp_path: Path, name: str) -> None:
     endpoints = np.random.default_rng(0).normal(size=(100_000, 2, 3)) + 1e5
-    shares: list[float] = []
+    fractions: list[float] = []
     write_lines(tmp_path / "map", line_set(endpoints), format=name)
-    report = read_lines_report(tmp_path / "map", progress=shares.append)
+    report = read_lines_report(tmp_path / "map", progress=fractions.append)
     np.testing.assert_array_equal(report.lines.endpoints, endpoints)
-    assert shares == sorted(shares)
-    assert all(0 < share <= 1 for share in shares)
-    assert bool(shares) == (name in ("txt", "obj"))
+    assert fractions == sorted(fractions)
+    assert all(0 < fraction <= 1 for fraction in fractions)
+    assert bool(fractions) == (name in ("txt", "obj"))
 
 
 @pytest.mark.parametrize("suffix", [".obj", ".ply", ".dxf", ".csv", ".txt", ".npy", ".npz", ".OBJ"])
@@ -96,7 +96,7 @@ def test_padding_is_not_written(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written(tmp_path: Path) -> None:
     lines = line_set(TWO_SEGMENTS)
-    with pytest.raises(InputError, match="only read"):
+    with pytest.raises(InputError, match="only be read"):
         write_lines(tmp_path / "map.json", lines)
     with pytest.raises(InputError, match="no format has the suffix"):
         write_lines(tmp_path / "map.docx", lines)

@@ -1,4 +1,4 @@
-"""Trajectories as files."""
+"""Reading and writing trajectory files."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def walk(count: int = 5) -> Trajectory:
 def test_tum_files_give_the_trajectory_back(tmp_path: Path) -> None:
     truth = walk()
     write_tum_trajectory(tmp_path / "a.txt", truth)
-    found = read_tum_trajectory(tmp_path / "a.txt")
-    torch.testing.assert_close(found.times, truth.times, atol=1e-6, rtol=0)
-    torch.testing.assert_close(found.world_T_sensor.matrix(), truth.world_T_sensor.matrix(), atol=1e-8, rtol=0)
+    read = read_tum_trajectory(tmp_path / "a.txt")
+    torch.testing.assert_close(read.times, truth.times, atol=1e-6, rtol=0)
+    torch.testing.assert_close(read.world_T_sensor.matrix(), truth.world_T_sensor.matrix(), atol=1e-8, rtol=0)
 
 
 def test_kitti_files_give_the_poses_back(tmp_path: Path) -> None:
     truth = walk()
     write_kitti_trajectory(tmp_path / "a.txt", truth)
     assert len((tmp_path / "a.txt").read_text().splitlines()[0].split()) == 12
-    found = read_kitti_trajectory(tmp_path / "a.txt")
-    assert found.times.tolist() == [0, 1, 2, 3, 4]
-    torch.testing.assert_close(found.world_T_sensor.matrix(), truth.world_T_sensor.matrix(), atol=1e-6, rtol=0)
+    read = read_kitti_trajectory(tmp_path / "a.txt")
+    assert read.times.tolist() == [0, 1, 2, 3, 4]
+    torch.testing.assert_close(read.world_T_sensor.matrix(), truth.world_T_sensor.matrix(), atol=1e-6, rtol=0)
 
 
 def test_between_two_poses_the_motion_is_even() -> None:

@@ -12,7 +12,7 @@ from plueckernet.errors import InputError, ShapeError
 from plueckernet.geometry import LineSet, Pose, Similarity, stack_lines
 from plueckernet.models import InvariantConfig, Matcher, PlueckerConfig, SinkhornConfig, build_matcher
 from plueckernet.models.matcher import config_from_dict, config_to_dict
-from plueckernet.models.transport import top_matches
+from plueckernet.models.transport import top_k_matches
 from plueckernet.models.weights import load_pretrained
 
 INVARIANT = InvariantConfig(layers=4)
@@ -136,7 +136,7 @@ def test_tables_keep_the_matches_of_the_shipped_weights(segments):
     tabulated = match(net, source, target)[None]
     likely = computed > -8
     torch.testing.assert_close(tabulated[likely], computed[likely], atol=5e-2, rtol=0)
-    both = [top_matches(one, 50, mutual=True) for one in (computed, tabulated)]
+    both = [top_k_matches(one, 50, mutual=True) for one in (computed, tabulated)]
     first, second = (set(zip(one.source[0].tolist(), one.target[0].tolist(), strict=True)) for one in both)
     assert len(first & second) >= 0.99 * len(first)
 

@@ -6,7 +6,7 @@ import torch
 
 from plueckernet.errors import InputError
 from plueckernet.models import transport
-from plueckernet.models.transport import SinkhornConfig, pairwise_distance, sinkhorn, top_matches
+from plueckernet.models.transport import SinkhornConfig, pairwise_distance, sinkhorn, top_k_matches
 
 KERNEL, LOGARITHM = 2.0, torch.inf  # cost ranges that choose the path
 PATHS = pytest.mark.parametrize("cost_range", [KERNEL, LOGARITHM])
@@ -92,7 +92,7 @@ def test_gradient_is_finite_with_padding(cost_range):
 def test_blocks_change_nothing(cost_range, monkeypatch):
     cost, log_r, log_s = problem(33, 21, batch=2)
     whole = sinkhorn(cost, log_r, log_s, cost_range=cost_range)
-    monkeypatch.setattr(transport, "_BLOCK", 100)
+    monkeypatch.setattr(transport, "_BLOCK_ELEMENTS", 100)
     torch.testing.assert_close(sinkhorn(cost, log_r, log_s, cost_range=cost_range), whole)
 
 
@@ -116,10 +116,10 @@ def test_pairwise_distance_is_the_distance():
 
 
 @pytest.mark.parametrize("block", [7, 1 << 22])
-def test_top_matches_are_those_of_a_full_sort(block, monkeypatch):
-    monkeypatch.setattr(transport, "_BLOCK", block)
+def test_top_k_matches_are_those_of_a_full_sort(block, monkeypatch):
+    monkeypatch.setattr(transport, "_BLOCK_ELEMENTS", block)
     values = torch.randn(3, 11, 9, generator=torch.Generator().manual_seed(0))
-    best = top_matches(values, 20)
+    best = top_k_matches(values, 20)
     expected, order = values.flatten(1).sort(-1, descending=True)
     torch.testing.assert_close(best.log_probability, expected[:, :20])
     torch.testing.assert_close(best.source * 9 + best.target, order[:, :20])
@@ -127,7 +127,7 @@ def test_top_matches_are_those_of_a_full_sort(block, monkeypatch):
 
 def test_mutual_matches_are_best_both_ways():
     values = torch.randn(1, 30, 20, generator=torch.Generator().manual_seed(0))
-    best = top_matches(values, 50, mutual=True)
+    best = top_k_matches(values, 50, mutual=True)
     found = best.log_probability[0] > -torch.inf
     rows, columns = best.source[0, found], best.target[0, found]
     pairs = {
@@ -140,5 +140,5 @@ def test_mutual_matches_are_best_both_ways():
 @pytest.mark.parametrize("mutual", [False, True])
 @pytest.mark.parametrize("size", [(0, 4), (4, 0)])
 def test_no_lines_no_matches(size, mutual):
-    best = top_matches(torch.zeros(2, *size), 10, mutual=mutual)
+    best = top_k_matches(torch.zeros(2, *size), 10, mutual=mutual)
     assert best.source.shape == best.target.shape == best.log_probability.shape == (2, 0)

@@ -1,4 +1,4 @@
-"""A checkpoint is there as a whole, whatever happens while it is written."""
+"""A checkpoint is complete after an interruption at any point of its writing."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ def made(number: float) -> Checkpoint:
     return Checkpoint(tensors, {"step": int(number)})
 
 
-def test_what_was_written_is_read(tmp_path):
+def test_round_trip(tmp_path):
     save_checkpoint(tmp_path / "last", made(1.0))
     save_checkpoint(tmp_path / "last", made(2.0))
     loaded = load_checkpoint(tmp_path / "last")
@@ -26,14 +26,14 @@ def test_what_was_written_is_read(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["last"]
 
 
-def test_without_a_moving_average_the_weights_are_the_models(tmp_path):
+def test_without_a_moving_average_the_weights_are_those_of_the_model(tmp_path):
     save_checkpoint(tmp_path / "best", Checkpoint({"model": {"w": torch.ones(2)}}, {}))
     assert torch.equal(load_checkpoint(tmp_path / "best").weights["w"], torch.ones(2))
 
 
 @pytest.mark.parametrize("moment", range(6))
-def test_interrupted_at_any_moment_the_old_or_the_new_one_is_there(tmp_path, monkeypatch, moment):
-    """Every call that changes the disk is a moment; after the failure, reading and writing again both work."""
+def test_after_an_interruption_the_old_or_the_new_checkpoint_is_complete(tmp_path, monkeypatch, moment):
+    """Fail at each call that changes the disk; reading and writing must work afterwards."""
     folder = tmp_path / "last"
     save_checkpoint(folder, made(1.0))
     calls = 0
@@ -66,7 +66,7 @@ def test_interrupted_at_any_moment_the_old_or_the_new_one_is_there(tmp_path, mon
     assert [path.name for path in tmp_path.iterdir()] == ["last"]
 
 
-def test_the_best_of_a_run_is_found_before_its_last(tmp_path):
+def test_the_best_checkpoint_has_priority_over_the_last(tmp_path):
     save_checkpoint(tmp_path / "last", made(1.0))
     assert find_checkpoint(tmp_path) == tmp_path / "last"
     save_checkpoint(tmp_path / "best", made(2.0))
@@ -74,7 +74,7 @@ def test_the_best_of_a_run_is_found_before_its_last(tmp_path):
     assert find_checkpoint(tmp_path / "last") == tmp_path / "last"
 
 
-def test_what_is_no_checkpoint_is_named(tmp_path):
+def test_a_missing_checkpoint_is_named(tmp_path):
     with pytest.raises(InputError, match="nowhere"):
         load_checkpoint(tmp_path / "nowhere")
     with pytest.raises(InputError, match=str(tmp_path)):
@@ -89,7 +89,7 @@ def test_a_broken_file_is_named(tmp_path, name):
         load_checkpoint(tmp_path / "last")
 
 
-def test_weights_are_missed(tmp_path):
+def test_missing_weights_are_reported(tmp_path):
     folder = tmp_path / "last"
     folder.mkdir()
     (folder / "state.json").write_text(json.dumps({}))

@@ -1,4 +1,4 @@
-"""A config says exactly what is trained, or says where it is wrong."""
+"""A config is parsed strictly; errors name the file and the key."""
 
 import pytest
 from tests.training.tiny import tiny
@@ -70,7 +70,7 @@ def test_a_file_becomes_settings(tmp_path):
     assert type(config.train.lr) is float
     cells = config.validation.cells
     assert [cell.keep for cell in cells.values()] == [(1.0, 1.0), (0.2, 0.2)]
-    assert [cell.sizes for cell in cells.values()] == [(128, 64), (32,)]  # what a cell does not say is as in [data]
+    assert [cell.sizes for cell in cells.values()] == [(128, 64), (32,)]  # other settings of a cell are those of [data]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_file_becomes_settings(tmp_path):
         ("[train", "line"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_file(tmp_path, text, complaint):
+def test_errors_name_the_file_and_the_key(tmp_path, text, complaint):
     text = text if "model" in text else text + "\n[model]\nnetwork = 'invariant'\n"
     with pytest.raises(InputError, match=complaint) as raised:
         load_config(written(tmp_path, text))
@@ -114,7 +114,7 @@ def test_settings_on_the_command_line_win():
 
 
 @pytest.mark.parametrize("setting", ["train.steps", "=3", "train..steps=3", "train.steps.more=3", "train.stepz=3"])
-def test_a_setting_that_is_none_is_refused(setting):
+def test_a_malformed_setting_is_refused(setting):
     with pytest.raises(InputError):
         tiny(setting)
 

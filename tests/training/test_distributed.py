@@ -1,4 +1,4 @@
-"""Two processes take the step that one would take with all the pairs."""
+"""Two processes take the same step as one process with all the pairs."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ from tests.training.tiny import SMALL
 
 from plueckernet.training.checkpoint import load_checkpoint
 
-# Three pairs for two processes: the one with two of them has to weigh more. Nothing is clipped.
+# Three pairs for two processes, so the weights of the processes differ. The clip limit is never reached.
 SETTINGS = (*SMALL, "train.steps=2", "train.batch=3", "train.clip=1e9")
 
 
@@ -18,7 +18,7 @@ def arguments(out):
     return ["train", "tiny", "--out", str(out), "--quiet", *(x for setting in SETTINGS for x in ("--set", setting))]
 
 
-def test_two_processes_have_the_gradients_of_one_with_the_joint_batch(tmp_path):
+def test_two_processes_have_the_gradients_of_a_single_process(tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     done = subprocess.run(
         [*torchrun, "-m", "plueckernet.cli", *arguments(tmp_path / "two")],
@@ -26,8 +26,8 @@ def test_two_processes_have_the_gradients_of_one_with_the_joint_batch(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert run(*arguments(tmp_path / "one")) == 0
-    one, two = (load_checkpoint(tmp_path / name / "last").tensors for name in ("one", "two"))
+    single, double = (load_checkpoint(tmp_path / name / "last").tensors for name in ("one", "two"))
     for group in ("first_moment", "second_moment", "model"):
-        for name, value in one[group].items():
+        for name, value in single[group].items():
             scale = float(value.abs().max())
-            torch.testing.assert_close(two[group][name], value, rtol=1e-3, atol=1e-4 * scale, msg=f"{group} {name}")
+            torch.testing.assert_close(double[group][name], value, rtol=1e-3, atol=1e-4 * scale, msg=f"{group} {name}")

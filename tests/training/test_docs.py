@@ -1,4 +1,4 @@
-"""What docs/training.md tells people to do, in miniature."""
+"""The worked example of docs/training.md, with small sizes."""
 
 import re
 import shlex
@@ -12,7 +12,7 @@ from tests.training.tiny import SMALL
 from plueckernet.training import available_configs
 
 PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
-OWN = PAGE[PAGE.index("## On your own line maps") : PAGE.index("## The file")]
+OWN = PAGE[PAGE.index("## On your own line maps") : PAGE.index("## The config file")]
 SHORTER = [*SMALL, "train.steps=2", "validation.workers=0", "data.fresh=1"]
 
 
@@ -21,7 +21,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_worked_example_works(tmp_path, monkeypatch, capsys):
-    """As printed, but for the device and the size: two small steps on the CPU."""
+    """As printed, except for the device and the size: two small steps on the CPU."""
     monkeypatch.chdir(tmp_path)
     Path("maps").mkdir()
     shutil.copy(MONDAY, "maps")

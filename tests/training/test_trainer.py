@@ -1,4 +1,4 @@
-"""Training is the same whether it is interrupted or not."""
+"""Training gives the same result with and without interruptions."""
 
 import dataclasses
 import math
@@ -16,7 +16,7 @@ from plueckernet.training.trainer import learning_rate
 
 @pytest.fixture(autouse=True)
 def _poses_at_once(monkeypatch):
-    """Estimating poses takes most of the time of a small training, and is tested elsewhere."""
+    """Skip the estimation of poses, which takes most of the time and is tested elsewhere."""
     monkeypatch.setattr(validation, "_estimated", lambda task: (1.0, 0.1))
 
 
@@ -24,42 +24,44 @@ def test_a_stream_is_a_source_of_pairs():
     assert isinstance(stream(tiny()), PairSource)
 
 
-def test_the_loss_goes_down_and_the_average_follows():
+def test_the_loss_decreases_and_the_average_follows():
     config = tiny("train.steps=30", "train.lr=3e-3", "data.surveys=0", "data.infinite=0", "data.keep=[1, 1]")
-    pairs, one = stream(config), trainer(config)
+    pairs, model_trainer = stream(config), trainer(config)
     batch = pairs.batch(0)
-    losses = [one.advance(batch, pairs).loss for _ in range(25)]
+    losses = [model_trainer.advance(batch, pairs).loss for _ in range(25)]
     assert losses[-1] < 0.7 * losses[0]
     start = config.model.build(config.train.seed)
-    average, now, then = (parameters_to_vector(net.parameters()).detach() for net in (one.average, one.network, start))
+    average, now, then = (
+        parameters_to_vector(net.parameters()).detach() for net in (model_trainer.average, model_trainer.network, start)
+    )
     assert 0 < (average - now).norm() < (now - then).norm()
     assert 0 < (average - then).norm() < (now - then).norm()
 
 
-def test_three_steps_and_three_more_are_six_bit_for_bit(tmp_path):
+def test_resuming_after_three_of_six_steps_is_bit_exact(tmp_path):
     config = tiny("train.steps=6")
     train(config, tmp_path / "straight", quiet=True)
-    pairs, one = stream(config), trainer(config)
+    pairs, model_trainer = stream(config), trainer(config)
     for step in range(3):
-        one.advance(pairs.batch(step), pairs)
-    save_checkpoint(tmp_path / "parts" / "last", one.checkpoint())
-    outcome = train(config, tmp_path / "parts", resume=True, quiet=True)
+        model_trainer.advance(pairs.batch(step), pairs)
+    save_checkpoint(tmp_path / "resumed" / "last", model_trainer.checkpoint())
+    outcome = train(config, tmp_path / "resumed", resume=True, quiet=True)
     assert outcome.step == 6
-    straight, parts = files(tmp_path / "straight" / "last"), files(tmp_path / "parts" / "last")
+    straight, resumed = files(tmp_path / "straight" / "last"), files(tmp_path / "resumed" / "last")
     assert set(straight) == {f"{n}.safetensors" for n in ("model", "ema", "first_moment", "second_moment")} | {
         "state.json"
     }
-    assert straight == parts
+    assert straight == resumed
 
 
-def test_time_that_is_up_leaves_a_checkpoint_to_resume_from(tmp_path):
+def test_the_time_limit_leaves_a_checkpoint_to_resume_from(tmp_path):
     config = tiny("train.steps=2")
     train(config, tmp_path / "straight", quiet=True)
-    endings = [train(config, tmp_path / "parts", minutes=0.0, quiet=True)]
+    endings = [train(config, tmp_path / "resumed", minutes=0.0, quiet=True)]
     while endings[-1].ending != "finished":
-        endings.append(train(config, tmp_path / "parts", resume=True, minutes=0.0, quiet=True))
+        endings.append(train(config, tmp_path / "resumed", resume=True, minutes=0.0, quiet=True))
     assert [(outcome.step, outcome.ending) for outcome in endings] == [(1, "time"), (2, "finished")]
-    assert files(tmp_path / "straight" / "last") == files(tmp_path / "parts" / "last")
+    assert files(tmp_path / "straight" / "last") == files(tmp_path / "resumed" / "last")
 
 
 def test_a_folder_with_a_training_is_not_written_over(tmp_path):
@@ -83,8 +85,8 @@ def test_there_is_nothing_to_resume_in_an_empty_folder(tmp_path):
 @pytest.mark.parametrize("network", ["pluecker", "regression"])
 def test_the_networks_of_the_paper_train_too(tmp_path, network):
     small = ("model.layers=2", "data.sizes=[16]", "data.pool=2", "data.fresh=0", "data.stored=32", "train.batch=2")
-    more = ("train.steps=2", "train.workers=0", "validation.workers=0", "validation.pairs=1", "train.log_every=1")
-    config = load_config(f"{network}-indoor", [*small, *more])
+    short = ("train.steps=2", "train.workers=0", "validation.workers=0", "validation.pairs=1", "train.log_every=1")
+    config = load_config(f"{network}-indoor", [*small, *short])
     outcome = train(config, tmp_path, quiet=True)
     assert outcome.best is not None
     assert math.isfinite(outcome.best["cells"]["all"]["loss"])

@@ -1,4 +1,4 @@
-"""Validation tells right poses from wrong ones, by the pipeline that users run."""
+"""Validation separates correct from wrong poses with the pipeline that users run."""
 
 from itertools import combinations
 
@@ -18,7 +18,7 @@ from plueckernet.training.validation import Validation, Validator
 
 
 def houses(count: int = 2) -> PairBatch:
-    """Parts of houses that can be registered, if their matches are known."""
+    """Parts of houses that can be registered with known matches."""
     pairs = []
     for seed in range(1, count + 1):
         scene = make_scene("indoor", seed)
@@ -33,14 +33,14 @@ def houses(count: int = 2) -> PairBatch:
 
 
 class Knows(nn.Module):
-    """Knows the answers to the pairs it was shown; or mixes them up."""
+    """Returns the true matches of known pairs, or wrong ones."""
 
     def __init__(self, batches: list[PairBatch], *, right: bool) -> None:
         super().__init__()
         self.batches, self.right = list(batches), right
 
     def forward(self, source: LineSet, target: LineSet) -> MatchOutput:
-        batch = next(one for one in self.batches if one.source is source)
+        batch = next(batch for batch in self.batches if batch.source is source)
         truth = batch.correspondence if self.right else batch.correspondence.roll(7, -1)
         log_p = torch.where(truth, -0.01, -20.0)
         log_p = log_p.masked_fill(~(source.mask[:, :, None] & target.mask[:, None]), -torch.inf)
@@ -48,23 +48,23 @@ class Knows(nn.Module):
 
 
 def validator(*settings: str) -> Validator:
-    """With houses for its only cell."""
-    one = Validator(tiny(*settings).validation, torch.device("cpu"))
-    one._cells = {"parts": [houses()]}
-    return one
+    """A validator with one cell of houses."""
+    built = Validator(tiny(*settings).validation, torch.device("cpu"))
+    built._cells = {"parts": [houses()]}
+    return built
 
 
-def judged(one: Validator, network: nn.Module) -> Validation:
-    one.start(3, network)
-    ((validation, weights),) = one.finished(wait=True)
+def validated(tested: Validator, network: nn.Module) -> Validation:
+    tested.start(3, network)
+    ((validation, weights),) = tested.finished(wait=True)
     assert set(weights) == set(network.state_dict())
-    one.close()
+    tested.close()
     return validation
 
 
 def test_the_right_matches_give_the_right_poses():
-    one = validator()
-    validation = judged(one, Knows(one._cells["parts"], right=True))
+    tested = validator()
+    validation = validated(tested, Knows(tested._cells["parts"], right=True))
     cell = validation.cells["parts"]
     assert (validation.step, validation.success) == (3, 1.0)
     assert cell["median_degrees"] < 2
@@ -73,36 +73,36 @@ def test_the_right_matches_give_the_right_poses():
 
 
 def test_wrong_matches_give_no_success():
-    one = validator()
-    validation = judged(one, Knows(one._cells["parts"], right=False))
+    tested = validator()
+    validation = validated(tested, Knows(tested._cells["parts"], right=False))
     assert validation.success == 0.0
     assert validation.cells["parts"]["precision"] == 0.0
 
 
 def test_poses_estimated_by_processes_are_the_same():
     network = tiny().model.build(0)
-    here, there = (judged(validator(f"validation.workers={count}"), network) for count in (0, 1))
+    here, there = (validated(validator(f"validation.workers={count}"), network) for count in (0, 1))
     assert here == there
 
 
 class Regresses(nn.Module):
-    """Tells the true poses, a little off."""
+    """Returns the true poses with an offset."""
 
     def __init__(self, batches: list[PairBatch], shift: float) -> None:
         super().__init__()
         self.batches, self.shift = list(batches), shift
 
     def forward(self, source: LineSet, target: LineSet) -> RegressedPose:
-        pose = next(one for one in self.batches if one.source is source).target_T_source
+        pose = next(batch for batch in self.batches if batch.source is source).target_T_source
         return RegressedPose(
             quaternion_from_rotation(pose.rotation), pose.translation + torch.tensor([self.shift, 0, 0])
         )
 
 
 @pytest.mark.parametrize(("shift", "success"), [(0.4, 1.0), (0.6, 0.0)])
-def test_regressed_poses_are_judged_as_they_are(shift, success):
-    one = validator()
-    validation = judged(one, Regresses(one._cells["parts"], shift))
+def test_regressed_poses_are_evaluated_directly(shift, success):
+    tested = validator()
+    validation = validated(tested, Regresses(tested._cells["parts"], shift))
     assert validation.success == success
     assert validation.cells["parts"]["median_metres"] == pytest.approx(shift, abs=1e-4)
     assert "precision" not in validation.cells["parts"]
@@ -137,10 +137,10 @@ def test_padding_changes_no_quality():
     torch.testing.assert_close(match_sums(padded, same), match_sums(log_p, batch.correspondence))
 
 
-def test_cells_have_pairs_of_their_own_that_are_not_trained_on():
+def test_cells_have_their_own_held_out_pairs():
     config = tiny("validation.pairs=3", "validation.cells.others.scenes=['indoor']")
     cells = Validator(config.validation, torch.device("cpu"))._cells
     assert [sum(len(batch.correspondence) for batch in batches) for batches in cells.values()] == [3, 3]
     shown = [*(batches[0] for batches in cells.values()), stream(config).batch(0)]
     firsts = [batch.source.direction[0, 0] for batch in shown]
-    assert not any(torch.equal(one, other) for one, other in combinations(firsts, 2))
+    assert not any(torch.equal(first, second) for first, second in combinations(firsts, 2))

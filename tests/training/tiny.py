@@ -1,4 +1,4 @@
-"""The smallest training there is, for tests."""
+"""A very small training for tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SMALL = (
 
 
 def tiny(*settings: str) -> TrainingConfig:
-    """The shipped tiny config, made smaller still."""
+    """The shipped tiny config with smaller sizes."""
     return load_config("tiny", [*SMALL, *settings])
 
 
@@ -31,5 +31,5 @@ def stream(config: TrainingConfig, rank: int = 0, world: int = 1) -> PairStream:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """What a checkpoint consists of."""
+    """The files of a checkpoint and their content."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}

@@ -32,7 +32,7 @@ def info(
 
     from plueckernet.cli.progress import slow_bar
     from plueckernet.errors import PlueckernetError
-    from plueckernet.io import read_lines_report, summarise
+    from plueckernet.io import read_lines_report, summarise_lines
 
     console = Console()
     objects: list[dict[str, Any]] = []
@@ -45,7 +45,7 @@ def info(
             typer.echo(f"error: {error}", err=True)
             failed = True
             continue
-        summary = summarise(report.lines)
+        summary = summarise_lines(report.lines)
         objects.append(_as_object(report, summary))
         if not as_json:
             console.print(_as_table(report, summary), *_directions(summary))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from plueckernet.data.datasets import Frame
+    from plueckernet.data.datasets import SensorFrame
     from plueckernet.io.trajectories import Trajectory
     from plueckernet.odometry import OdometryResult
 
@@ -60,7 +60,7 @@ def odometry(
         typer.echo(words)
 
 
-def _truth(frames: list[Frame]) -> tuple[list[int], Trajectory] | None:
+def _truth(frames: list[SensorFrame]) -> tuple[list[int], Trajectory] | None:
     """The frames whose pose is known, and their poses from the first of them on."""
     import torch
 
@@ -74,7 +74,7 @@ def _truth(frames: list[Frame]) -> tuple[list[int], Trajectory] | None:
     return known, Trajectory(times, poses[0].inverse() @ stack_poses(poses))
 
 
-def _drift(result: OdometryResult, frames: list[Frame]) -> dict[str, Any] | None:
+def _drift(result: OdometryResult, frames: list[SensorFrame]) -> dict[str, Any] | None:
     from dataclasses import asdict
 
     import torch
@@ -97,7 +97,7 @@ def _drift(result: OdometryResult, frames: list[Frame]) -> dict[str, Any] | None
     }
 
 
-def _write(out: Path, result: OdometryResult, frames: list[Frame], drift: dict[str, Any] | None) -> Iterator[str]:
+def _write(out: Path, result: OdometryResult, frames: list[SensorFrame], drift: dict[str, Any] | None) -> Iterator[str]:
     """Everything as files; what was written, in words."""
     import torch
 

@@ -22,7 +22,7 @@ from plueckernet.geometry import LineSet, Pose
 from plueckernet.io.atomic import atomic_write
 from plueckernet.io.reading import read_lines
 
-SCHEMA = 1
+INDEX_SCHEMA = 1
 INDEX = "index.json"
 SPLITS = ("train", "test")
 Matrix = list[list[float]]
@@ -74,7 +74,7 @@ class PreparedIndex:
 def write_index(folder: Path, index: PreparedIndex) -> None:
     """Write ``index.json``, whole or not at all."""
     with atomic_write(folder / INDEX) as stream:
-        stream.write(json.dumps({"schema": SCHEMA, **asdict(index)}, indent=1, allow_nan=False) + "\n")
+        stream.write(json.dumps({"schema": INDEX_SCHEMA, **asdict(index)}, indent=1, allow_nan=False) + "\n")
 
 
 def read_index(folder: str | Path) -> PreparedIndex:
@@ -82,8 +82,8 @@ def read_index(folder: str | Path) -> PreparedIndex:
     path = Path(folder) / INDEX
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content.pop("schema") != SCHEMA:
-            raise FormatError(path, f"expected schema {SCHEMA}; prepare the dataset anew")
+        if content.pop("schema") != INDEX_SCHEMA:
+            raise FormatError(path, f"expected schema {INDEX_SCHEMA}; prepare the dataset anew")
         content["scenes"] = [SceneEntry(**entry) for entry in content["scenes"]]
         content["pairs"] = [PairEntry(**entry) for entry in content["pairs"]]
         return PreparedIndex(**content)

@@ -106,7 +106,7 @@ def _histograms(lines: AnchoredLines, rows: slice, settings: DescriptorSettings)
     nearness.diagonal(rows.start).zero_()
     kind = kind / kind.sum(-1, keepdim=True) * nearness[..., None]  # (r, n, angles)
     across = _bins(invariants.distance, fine, width), _bins(invariants.along, coarse, 2 * width)
-    around = _bins(invariants.span, fine, width), _bins(invariants.reach, coarse, 2 * width)
+    around = _bins(invariants.span, fine, width), _bins(invariants.anchor_distance, coarse, 2 * width)
     return torch.cat([_joint(kind, *across), _joint(kind, *around)], -1)
 
 

@@ -1,7 +1,7 @@
 """Pose estimation as published in the paper (Sec. 3.4), for directed lines; its network is evaluated with it.
 
 Two matches are drawn at a time, solved in closed form and scored by the number of matches within ``threshold`` in six
-Plücker coordinates, ``|l' - T l|`` (Eq. 13). The sum of squares is then minimised over the inliers of the best pose.
+Plücker coordinates, ``|l' - T l|`` (Eq. 14). The sum of squares is then minimised over the inliers of the best pose.
 One error is corrected: the rotation of two lines, see :func:`plueckernet.geometry.alignment.align_directed`. This
 package itself uses :func:`plueckernet.estimation.ransac.ransac_pose`.
 """
@@ -84,7 +84,7 @@ def _distance(poses: Pose, source: LineSet, target: LineSet) -> Float[Tensor, "*
 
 
 def _jointly_optimised(pose: Pose, source: LineSet, target: LineSet, steps: int) -> Pose:
-    """Gauss-Newton on Eq. (13): under ``exp(omega, tau)`` d moves by omega x d, m by omega x m + tau x d.
+    """Gauss-Newton on Eq. (14): under ``exp(omega, tau)`` d moves by omega x d, m by omega x m + tau x d.
 
     It ends when a step does not reduce the sum, as with parallel lines, which leave a shift undetermined.
     """

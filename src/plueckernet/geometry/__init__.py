@@ -1,4 +1,4 @@
-"""Lines, motions and what connects them: torch only, batched, float64 by default."""
+"""Lines, rigid motions and the functions that relate them: torch only, batched, float64 by default."""
 
 from plueckernet.geometry.lines import LineSet, stack_lines
 from plueckernet.geometry.pose import Pose, Similarity

@@ -1,7 +1,7 @@
-"""Closed-form motion from matched lines (the paper's Sec. 3.4), with its rotation mended and signs made explicit.
+"""Closed-form pose from matched lines (paper Sec. 3.4), with a corrected rotation and explicit line signs.
 
-``source`` and ``target`` are matched row by row. *Directed* functions trust the way lines are written; the others
-do not, and return every pose that a choice of signs allows.
+Row ``i`` of ``source`` matches row ``i`` of ``target``. *Directed* functions assume that matched directions agree in
+sign. The other functions do not, and return one pose per choice of signs.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from plueckernet.errors import DegenerateError, ShapeError
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose, Similarity, skew
 
-_DEGENERATE = 1e-6  # relative size of the quantity that would have to vanish
+_DEGENERATE = 1e-6  # relative size of a singular value below which the problem counts as degenerate
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates:
-    """Poses that explain the matches up to line signs, best first."""
+class AlignedPoses:
+    """Poses that align the matched lines for some choice of signs, best first."""
 
     poses: Pose  # (k,)
     cost: Float[Tensor, " k"]  # mean squared direction error plus mean squared point-to-line distance
@@ -31,14 +31,14 @@ class Candidates:
 def align_directed(source: LineSet, target: LineSet, weight: Float[Tensor, "*batch n"] | None = None) -> Pose:
     """``target_T_source`` from two or more matches whose directions agree in sign.
 
-    Rotation: with ``M = sum w v' v^T = U S V^T`` (Eq. 11), ``R = U diag(1, 1, det(U V^T)) V^T``. Only the weakest
-    singular direction may be flipped; dividing the whole matrix by its determinant, as the paper does, turns
-    every second two-line answer upside down. Translation: least squares on ``m' = R m + t x R v`` (Eq. 10).
-    Parallel lines raise :class:`DegenerateError`.
+    Rotation: ``v' = R v`` (Eq. 12). With ``M = sum w v' v^T = U S V^T``, ``R = U diag(1, 1, det(U V^T)) V^T``. Only
+    the singular vector of the smallest singular value may change sign. The paper divides the whole matrix by its
+    determinant instead, which gives a wrong rotation for every second pair of lines. Translation: least squares on
+    ``m' = R m + t x R v`` (Eq. 11, in the form of Eq. 13). Parallel lines raise :class:`DegenerateError`.
     """
     pose, well_posed = fit_directed(source, target, weight)
     if not bool(well_posed.all()):
-        raise DegenerateError("the lines are parallel or fewer than two: they do not fix the pose")
+        raise DegenerateError("the lines are parallel or fewer than two: the pose is not determined")
     return pose
 
 
@@ -55,19 +55,19 @@ def align_similarity(source: LineSet, target: LineSet) -> Similarity:
     design = torch.cat([moved.moment[..., None], -skew(moved.direction)], -1).flatten(-3, -2)  # (*, 3n, 4)
     values = torch.linalg.svdvals(design)
     if not bool((well_posed & (values[..., -1] > _DEGENERATE * values[..., 0])).all()):
-        raise DegenerateError("the lines are parallel or meet in one point: they do not fix the scale")
+        raise DegenerateError("the lines are parallel or meet in one point: the scale is not determined")
     answer = torch.linalg.lstsq(design, target.moment.flatten(-2, -1)[..., None]).solution[..., 0]
     centred = Similarity(answer[..., 0], rotation, answer[..., 1:])
     back = (centred.act(-source_centre[..., None, :]))[..., 0, :] + target_centre
     return Similarity(answer[..., 0], rotation, back)
 
 
-def align(source: LineSet, target: LineSet) -> Candidates:
-    """Every pose that two or more undirected matches allow, best first.
+def align(source: LineSet, target: LineSet) -> AlignedPoses:
+    """All poses consistent with two or more undirected matches, best first.
 
-    The pair of matches closest to a right angle is solved with all four sign choices; each solution settles the
-    signs of all other lines and is then fitted to all of them. Two lines always leave at least two answers:
-    turning by 180 degrees about their common perpendicular maps each onto itself.
+    The two matches closest to a right angle are solved for all four sign choices. Each solution determines the
+    signs of all other lines and is then refitted to all of them. Two lines always leave at least two solutions,
+    because a rotation by 180 degrees about their common perpendicular maps each line onto itself.
     """
     _check_rows(source, target)
     first, second = _widest_pair(source)
@@ -75,25 +75,25 @@ def align(source: LineSet, target: LineSet) -> Candidates:
     starts = two_line_poses(source[rows], target[rows])
     sign = torch.sign((source.direction @ starts.rotation.mT * target.direction).sum(-1))  # (4, n)
     flipped = [source.flipped(row < 0) for row in sign]
-    fits = [fit_directed(one, target) for one in flipped]
+    fits = [fit_directed(signed, target) for signed in flipped]
     if not all(bool(ok) for _, ok in fits):
-        raise DegenerateError("the lines are parallel or fewer than two: they do not fix the pose")
-    cost = torch.stack([_cost(pose @ one, target) for (pose, _), one in zip(fits, flipped, strict=True)])
+        raise DegenerateError("the lines are parallel or fewer than two: the pose is not determined")
+    cost = torch.stack([_cost(pose @ signed, target) for (pose, _), signed in zip(fits, flipped, strict=True)])
     order = cost.argsort(stable=True)
     poses = Pose(
         torch.stack([pose.rotation for pose, _ in fits])[order],
         torch.stack([pose.translation for pose, _ in fits])[order],
     )
-    return Candidates(poses, cost[order])
+    return AlignedPoses(poses, cost[order])
 
 
 def two_line_poses(source: LineSet, target: LineSet) -> Pose:
     """The minimal solver: poses ``(*batch, 4)`` that map two lines onto two lines, one for each choice of signs.
 
-    No decomposition is needed. ``v1 + v2``, ``v1 - v2`` and their cross product are orthogonal, so each side gives
-    an orthonormal frame and the rotation carries one to the other, sharing the angle's error evenly. Flipping
-    signs permutes and negates the columns of the frame. The translation carries the middle of the common
-    perpendicular to the middle of the other, which is what least squares gives. Sign choices are ordered
+    No matrix decomposition is needed. ``v1 + v2``, ``v1 - v2`` and their cross product are orthogonal, so each side
+    gives an orthonormal frame. The rotation maps one frame to the other, which splits the error of the angle evenly.
+    Flipping signs permutes and negates the columns of the frame. The translation maps the midpoint of the source's
+    common perpendicular to that of the target's, which is the least-squares solution. Sign choices are ordered
     ``(+,+), (-,-), (+,-), (-,+)``. Parallel lines give non-finite numbers; see :func:`two_line_agreement`.
     """
     direction, moment = _pairs(source.direction, target.direction), _pairs(source.moment, target.moment)
@@ -108,23 +108,23 @@ def two_line_poses(source: LineSet, target: LineSet) -> Pose:
 
 
 def two_line_agreement(source: LineSet, target: LineSet, angle: float, distance: float) -> Bool[Tensor, "*batch 4"]:
-    """Which of the four sign choices of :func:`two_line_poses` a rigid motion can have made at all.
+    """Which of the four sign choices of :func:`two_line_poses` are consistent with a rigid motion.
 
-    A motion keeps the angle of two directed lines and their signed distance along the common perpendicular;
-    choices for which either differs by more than ``angle`` (radians) or ``distance`` are out, and so is every
-    choice for nearly parallel lines.
+    A rigid motion preserves the angle between two directed lines and their signed distance along the common
+    perpendicular. A choice is rejected if either differs by more than ``angle`` (radians) or ``distance``. All
+    choices are rejected for nearly parallel lines.
     """
     direction, moment = _pairs(source.direction, target.direction), _pairs(source.moment, target.moment)
     cosines = (direction[:, 0] * direction[:, 1]).sum(0)  # (side, *)
-    both = (1 - cosines.square()).clamp_min_(0).sqrt_()
+    sines = (1 - cosines.square()).clamp_min_(0).sqrt_()  # (side, *)
     mutual = (direction * moment.flip(1)).sum((0, 1))  # d1 . m2 + d2 . m1
-    gap, other_gap = mutual.div_(both.clamp_min(1e-12)).unbind(0)
-    sine, other_sine = both.unbind(0)
+    gap, other_gap = mutual.div_(sines.clamp_min(1e-12)).unbind(0)
+    sine, other_sine = sines.unbind(0)
     # cos(x - y) = cos x cos y + sin x sin y; flipping one line negates its cosine and its signed distance.
-    product, sines = cosines[0] * cosines[1], sine * other_sine
+    cosine_product, sine_product = cosines[0] * cosines[1], sine * other_sine
     skewed = torch.minimum(sine, other_sine) > max(angle, 1e-3)
     sign = direction.new_tensor([1, 1, -1, -1])
-    turned = sines[..., None] + product[..., None] * sign > math.cos(angle)
+    turned = sine_product[..., None] + cosine_product[..., None] * sign > math.cos(angle)
     shifted = (gap[..., None] - other_gap[..., None] * sign).abs_() < distance
     return skewed[..., None] & turned & shifted
 
@@ -132,13 +132,13 @@ def two_line_agreement(source: LineSet, target: LineSet, angle: float, distance:
 def fit_directed(
     source: LineSet, target: LineSet, weight: Float[Tensor, "*batch n"] | None = None
 ) -> tuple[Pose, Bool[Tensor, "*batch"]]:
-    """Batched :func:`align_directed` that says which answers are well posed instead of raising."""
+    """Batched :func:`align_directed` that returns which solutions are well posed instead of raising."""
     _check_rows(source, target)
     if weight is None:
         weight = torch.ones_like(source.direction[..., 0])
     rotation, well_posed = _fit_rotation(source, target, weight)
     moved = source.moved_by(Pose(rotation, torch.zeros_like(rotation[..., 0])))
-    # [Rv]x^T t = m' - Rm, stacked; its normal equations are sums of projectors across the lines.
+    # Eq. (13), [Rv]x^T t = m' - Rm, stacked; its normal equations are sums of projectors orthogonal to the lines.
     design = skew(moved.direction).mT
     normal = (weight[..., None, None] * (design.mT @ design)).sum(-3)
     right = (weight[..., None] * (design.mT @ (target.moment - moved.moment)[..., None])[..., 0]).sum(-2)
@@ -157,7 +157,7 @@ def _fit_rotation(source: LineSet, target: LineSet, weight: Tensor) -> tuple[Ten
 
 
 def _pairs(source: Tensor, target: Tensor) -> Tensor:
-    """Vectors ``(*batch, 2, 3)`` of pairs of lines as ``(3, line, side, *batch)``: sums over components run fast."""
+    """Vectors ``(*batch, 2, 3)`` of pairs of lines as ``(3, line, side, *batch)``, which makes component sums fast."""
     return torch.stack([vectors.movedim((-1, -2), (0, 1)) for vectors in (source, target)], 2)
 
 
@@ -169,10 +169,10 @@ def _frame(direction: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _meeting_point(direction: Tensor, moment: Tensor) -> Tensor:
-    """Middle of the common perpendicular of two lines, ``(3, side, *)``.
+    """Midpoint of the common perpendicular of two lines, ``(3, side, *)``.
 
-    With ``c = d1 . d2`` and feet ``f`` from the origin, line 1 is met at ``f1 + s1 d1`` where
-    ``s1 = (f2 . d1 + c f1 . d2) / (1 - c^2)``, and likewise line 2.
+    With ``c = d1 . d2`` and foot points ``f`` of the origin, the perpendicular meets line 1 at ``f1 + s1 d1``, where
+    ``s1 = (f2 . d1 + c f1 . d2) / (1 - c^2)``. Line 2 is symmetric.
     """
     foot = torch.linalg.cross(direction, moment, dim=0)
     cosine = (direction[:, 0] * direction[:, 1]).sum(0)
@@ -183,7 +183,7 @@ def _meeting_point(direction: Tensor, moment: Tensor) -> Tensor:
 
 def _widest_pair(lines: LineSet) -> tuple[Tensor, Tensor]:
     if len(lines) < 2:
-        raise DegenerateError("fewer than two lines do not fix the pose")
+        raise DegenerateError("fewer than two lines do not determine the pose")
     cosine = (lines.direction @ lines.direction.mT).abs()
     smallest = cosine.argmin()
     return smallest // len(lines), smallest % len(lines)

@@ -1,7 +1,7 @@
-"""Sets of 3D lines as one frozen, batched value; the only module that knows the order of Plücker's six numbers.
+"""Sets of 3D lines as one frozen, batched value; the only module that knows the order of the Plücker coordinates.
 
-A line is a unit direction ``d`` and a moment ``m = p x d`` of any of its points ``p``; ``(d, m)`` and ``(-d, -m)``
-are the same line. Written as six numbers the moment stands first, so that the paper's Eq. (1) applies as printed.
+A line is a unit direction ``d`` and a moment ``m = p x d``, where ``p`` is any point on it; ``(d, m)`` and
+``(-d, -m)`` are the same line. The six Plücker coordinates are ``(m, d)``, so the paper's Eq. (1) applies as printed.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from plueckernet.geometry.pose import Pose, Similarity
 class LineSet:
     """``n`` lines, or a batch of such sets padded to one length.
 
-    ``endpoints`` are there when the lines are segments, ``ids`` when they are numbered otherwise than by their
-    place, ``mask`` (True for real lines) when the set is padded.
+    ``endpoints`` is set if the lines are segments, ``ids`` if the lines have numbers other than their index, and
+    ``mask`` (True for real lines) if the set is padded.
     """
 
     direction: Float[Tensor, "*batch n 3"]
@@ -33,13 +33,13 @@ class LineSet:
     ids: Int[Tensor, "*batch n"] | None = None
     mask: Bool[Tensor, "*batch n"] | None = None
 
-    # Making one
+    # Construction
 
     @classmethod
     def from_segments(
         cls, endpoints: Float[Tensor, "*batch n 2 3"], ids: Int[Tensor, "*batch n"] | None = None
     ) -> LineSet:
-        """Lines through pairs of points; a pair of equal or non-finite points raises :class:`InputError`."""
+        """Lines through pairs of points; equal or non-finite points raise :class:`InputError`."""
         start, end = endpoints.unbind(-2)
         direction = _unit(end - start, "segment has no length")
         return LineSet(direction, torch.linalg.cross((start + end) / 2, direction), endpoints, ids)
@@ -48,7 +48,7 @@ class LineSet:
     def from_point_direction(
         cls, point: Float[Tensor, "*batch n 3"], direction: Float[Tensor, "*batch n 3"]
     ) -> LineSet:
-        """Infinite lines through points; directions need not be unit."""
+        """Infinite lines through points; directions need not be unit vectors."""
         direction = _unit(direction, "direction is zero")
         return LineSet(direction, torch.linalg.cross(point, direction))
 
@@ -56,7 +56,7 @@ class LineSet:
     def from_pluecker(cls, coordinates: Float[Tensor, "*batch n 6"]) -> LineSet:
         """Infinite lines from ``(moment, direction)`` up to scale.
 
-        Six numbers with ``m . d != 0`` are no line; the nearest moment orthogonal to the direction is taken.
+        Coordinates with ``m . d != 0`` do not describe a line; the moment is projected orthogonally to the direction.
         """
         moment, direction = coordinates[..., :3], coordinates[..., 3:]
         length = direction.norm(dim=-1, keepdim=True)
@@ -64,13 +64,13 @@ class LineSet:
         moment = moment / length
         return LineSet(direction, moment - (moment * direction).sum(-1, keepdim=True) * direction)
 
-    # Reading it
+    # Properties
 
     def __len__(self) -> int:
         return self.direction.shape[-2]
 
     def pluecker(self) -> Float[Tensor, "*batch n 6"]:
-        """``(moment, direction)``, six numbers a line."""
+        """``(moment, direction)``, six numbers per line."""
         return torch.cat([self.moment, self.direction], -1)
 
     def footpoints(self, reference: Float[Tensor, "*batch 3"] | None = None) -> Float[Tensor, "*batch n 3"]:
@@ -82,7 +82,7 @@ class LineSet:
         return torch.linalg.cross(self.direction, moment) + centre
 
     def midpoints(self) -> Float[Tensor, "*batch n 3"]:
-        """Middles of the segments."""
+        """Midpoints of the segments."""
         return self._segments().mean(-2)
 
     def lengths(self) -> Float[Tensor, "*batch n"]:
@@ -91,13 +91,13 @@ class LineSet:
         return (end - start).norm(dim=-1)
 
     def anchors(self, reference: Float[Tensor, "*batch 3"] | None = None) -> Float[Tensor, "*batch n 3"]:
-        """One point for each line: the middle of a segment, the foot from ``reference`` on an infinite line."""
+        """One point per line: the midpoint of a segment, or the point of an infinite line closest to ``reference``."""
         return self.footpoints(reference) if self.endpoints is None else self.midpoints()
 
     def centre(self) -> Float[Tensor, "*batch 3"]:
-        """The middle of the map: mean midpoint of segments, else the point least squares closest to all lines.
+        """Centre of the map: the mean midpoint of segments, or the least-squares closest point to infinite lines.
 
-        Where parallel lines leave it open, it is the solution closest to the origin.
+        If parallel lines do not determine it, the solution closest to the origin is returned.
         """
         weight = self._weight()
         if self.endpoints is not None:
@@ -107,7 +107,7 @@ class LineSet:
         normal = (weight[..., None] * across).sum(-3)
         return (torch.linalg.pinv(normal, hermitian=True) @ (weight * self.footpoints()).sum(-2)[..., None])[..., 0]
 
-    # Changing it
+    # Changed copies
 
     def moved_by(self, motion: Pose | Similarity) -> LineSet:
         """``motion @ lines``: the same lines after a rigid motion or a similarity."""
@@ -122,9 +122,9 @@ class LineSet:
         return LineSet(direction, moment, endpoints, self.ids, self.mask)
 
     def shifted(self, offset: Float[Tensor, "*batch 3"]) -> LineSet:
-        """Subtract ``offset``, as one does before using coordinates of a national grid.
+        """Subtract ``offset``, for example to remove the origin of a national grid.
 
-        Segments are shifted by their endpoints, so nothing is lost however large the offset.
+        Segments are shifted by their endpoints, so a large offset costs no precision.
         """
         if self.endpoints is not None:
             endpoints = self.endpoints - offset[..., None, None, :]
@@ -134,7 +134,7 @@ class LineSet:
         return self.replaced(moment=self.moment - shift)
 
     def flipped(self, where: Bool[Tensor, "*batch n"]) -> LineSet:
-        """The same lines with the chosen ones written the other way round."""
+        """The same lines, with the selected ones in the opposite direction."""
         sign = torch.where(where, -1.0, 1.0).to(self.direction.dtype)[..., None]
         endpoints = self.endpoints
         if endpoints is not None:
@@ -142,7 +142,7 @@ class LineSet:
         return self.replaced(direction=sign * self.direction, moment=sign * self.moment, endpoints=endpoints)
 
     def on_hemisphere(self) -> LineSet:
-        """The paper's rule (Sec. 3.1): first component of the direction positive, then the second, the third."""
+        """The paper's rule (Sec. 3.1): the first non-zero component of the direction is positive."""
         x, y, z = self.direction.unbind(-1)
         return self.flipped((x < 0) | ((x == 0) & ((y < 0) | ((y == 0) & (z < 0)))))
 
@@ -151,11 +151,11 @@ class LineSet:
         return self.replaced(endpoints=None)
 
     def replaced(self, **changes: Tensor | None) -> LineSet:
-        """A copy with some of its fields replaced."""
+        """A copy with some fields replaced."""
         return LineSet(**(self._asdict() | changes))
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> LineSet:
-        """A copy with all of its tensors changed alike."""
+        """A copy with ``change`` applied to each tensor."""
         values = self._asdict()
         return self.replaced(**{name: change(value) for name, value in values.items() if value is not None})
 
@@ -165,13 +165,13 @@ class LineSet:
         return self.mapped(lambda tensor: tensor if keep and not tensor.is_floating_point() else tensor.to(where))
 
     def __getitem__(self, index: Int[Tensor, "*batch k"] | Bool[Tensor, " n"] | slice) -> LineSet:
-        """Some of the lines of one (unbatched) set; their places in it become their ids if they had none."""
+        """A subset of one (unbatched) set; lines without ids get their index as id."""
         if self.direction.ndim != 2:
             raise InputError("only an unbatched LineSet can be indexed; index its tensors instead")
         named = self if self.ids is not None else self.replaced(ids=_arange(self))
         return named.mapped(lambda tensor: tensor[index])
 
-    # Inside
+    # Private
 
     def _asdict(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -188,9 +188,9 @@ class LineSet:
 
 
 def stack_lines(sets: Sequence[LineSet]) -> LineSet:
-    """Pad unbatched sets to one length and stack them; ``mask`` tells the real lines.
+    """Pad unbatched sets to one length and stack them; ``mask`` marks the real lines.
 
-    Endpoints are kept when all sets have them. Padding lines are the x axis, finite everywhere.
+    Endpoints are kept if all sets have them. Padding lines are the x axis, so all values are finite.
     """
     if not sets:
         raise InputError("no line sets to stack")

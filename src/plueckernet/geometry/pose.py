@@ -1,7 +1,7 @@
 """Rigid motions and similarities as frozen, batched values.
 
-Frames are part of a name: ``target_T_source`` maps what is written in the source frame to the target frame, so
-``a_T_b @ b_T_c == a_T_c``. Tangent vectors are ordered rotation first, ``xi = (omega, tau[, sigma])``, in radians
+Names carry frames: ``target_T_source`` maps coordinates in the source frame to the target frame, so
+``a_T_b @ b_T_c == a_T_c``. Tangent vectors have the rotation first, ``xi = (omega, tau[, sigma])``, in radians
 and in the unit of the map.
 """
 
@@ -16,13 +16,13 @@ from torch import Tensor
 
 from plueckernet.errors import InputError
 
-_SMALL_ANGLE = 1e-4  # rad; below it the closed forms lose digits and their Taylor series are exact to 1e-16
+_SMALL_ANGLE = 1e-4  # rad; below it the closed forms lose precision and their Taylor series are exact to 1e-16
 _Moved = TypeVar("_Moved", covariant=True)
 
 
 @runtime_checkable
 class Movable(Protocol[_Moved]):
-    """Anything a motion can act on by ``motion @ thing``; lines, for one."""
+    """Anything a motion can act on by ``motion @ thing``, such as lines."""
 
     def moved_by(self, motion: Pose | Similarity) -> _Moved:
         """Return this thing after the motion."""
@@ -38,13 +38,13 @@ class Pose:
 
     @classmethod
     def identity(cls, *batch: int, dtype: torch.dtype = torch.float64, device: str = "cpu") -> Pose:
-        """The motion that moves nothing."""
+        """The identity motion."""
         eye = torch.eye(3, dtype=dtype, device=device).expand(*batch, 3, 3)
         return Pose(eye, torch.zeros(*batch, 3, dtype=dtype, device=device))
 
     @classmethod
     def from_matrix(cls, matrix: Float[Tensor, "*batch 4 4"]) -> Pose:
-        """Read ``[[R, t], [0, 1]]``; a matrix that is no rigid motion raises :class:`InputError`."""
+        """Read ``[[R, t], [0, 1]]``; a matrix that is not a rigid motion raises :class:`InputError`."""
         rotation = matrix[..., :3, :3]
         eye = torch.eye(3, dtype=matrix.dtype, device=matrix.device)
         orthogonal = torch.allclose(rotation @ rotation.mT, eye.expand_as(rotation), atol=1e-4)
@@ -60,7 +60,7 @@ class Pose:
         translation: float = 1.0,
         dtype: torch.dtype = torch.float64,
     ) -> Pose:
-        """Any rotation, uniformly, and a translation uniform in ``[-translation, translation]`` per axis."""
+        """A uniformly random rotation, and a translation uniform in ``[-translation, translation]`` per axis."""
         quaternion = torch.randn(*batch, 4, generator=generator, dtype=dtype, device=generator.device)
         shift = torch.rand(*batch, 3, generator=generator, dtype=dtype, device=generator.device) * 2 - 1
         return Pose(rotation_from_quaternion(quaternion), shift * translation)
@@ -167,7 +167,7 @@ class Similarity:
         return _homogeneous(self.scale[..., None, None] * self.rotation, self.translation)
 
     def line_motion_matrix(self) -> Float[Tensor, "*batch 6 6"]:
-        """``[[s R, [t]x R], [0, R]]``, acting on ``(moment, direction)`` and keeping directions unit."""
+        """``[[s R, [t]x R], [0, R]]``, acting on ``(moment, direction)``; directions stay unit vectors."""
         return _line_motion(self.scale[..., None, None] * self.rotation, self.rotation, self.translation)
 
     def act(self, points: Float[Tensor, "*points 3"]) -> Float[Tensor, "*moved 3"]:

@@ -1,10 +1,10 @@
-r"""Line-to-line residuals that mean something in metres and radians, their Jacobians and their noise.
+r"""Line-to-line residuals in the unit of the map and in radians, their Jacobians and their noise.
 
-For a source line moved by the pose (point ``p'``, direction ``d'`` turned to agree with the target's) and a target
-line with anchor ``q`` and direction ``e``, in a basis ``B = (b1, b2)`` across ``e``:
+For a source line moved by the pose (point ``p'``, direction ``d'`` with the sign of the target's) and a target
+line with anchor ``q`` and direction ``e``, in a basis ``B = (b1, b2)`` orthogonal to ``e``:
 
-* position ``B^T (x - q)``, where ``x = p' + s d'`` is where the moved line crosses the plane through ``q``
-  across ``e``;
+* position ``B^T (x - q)``, where ``x = p' + s d'`` is the intersection of the moved line with the plane through ``q``
+  orthogonal to ``e``;
 * direction ``B^T d'``.
 
 Under the left perturbation ``exp(xi) T``, ``xi = (omega, tau)``, a point moves by ``tau + omega x x`` and a direction
@@ -27,15 +27,18 @@ from plueckernet.geometry.pose import Pose
 
 @dataclass(frozen=True)
 class NoiseModel:
-    """How far a reconstructed line lies from the true one.
+    """Standard deviations of a reconstructed line from the true one.
 
-    Across the line its anchor is off by ``position`` and its direction by ``direction``, independently on each of
-    the two axes across it. A segment's direction is also off by what its ends are, the less the longer it is.
+    The anchor has the error ``position`` and the direction the error ``direction``, independently on each of the two
+    axes orthogonal to the line. The direction of a segment has an additional error from its endpoints, inversely
+    proportional to its length.
     """
 
-    position: float = 0.05  # in the unit of the map, one sigma on each axis
-    direction: float = math.radians(2.0) / math.sqrt(3.0)  # rad; a turn of 2 degrees about any axis
-    endpoint: float = 0.0  # in the unit of the map; of each end of a segment, across it
+    position: float = 0.05  # in the unit of the map, one sigma per axis
+    direction: float = math.radians(2.0) / math.sqrt(
+        3.0
+    )  # rad, one sigma per axis; a rotation of 2 degrees about a random axis
+    endpoint: float = 0.0  # in the unit of the map; of each endpoint of a segment, orthogonal to it
 
     def sigmas(self, lines: LineSet) -> tuple[Float[Tensor, "*batch n"], Float[Tensor, "*batch n"]]:
         """Position and direction sigma of each line."""
@@ -52,12 +55,12 @@ class Residuals:
 
     position: Float[Tensor, "*batch n 2"]  # in the unit of the map
     direction: Float[Tensor, "*batch n 2"]  # sine, close to radians
-    lever: Float[Tensor, "*batch n"]  # from the source anchor to the point compared, along the source line
+    lever: Float[Tensor, "*batch n"]  # from the source anchor to the intersection ``x``, along the source line
     position_jacobian: Float[Tensor, "*batch n 2 6"]
     direction_jacobian: Float[Tensor, "*batch n 2 6"]
 
     def __getitem__(self, rows: Bool[Tensor, " n"]) -> Residuals:
-        """Those of some matches under one pose."""
+        """Residuals of a subset of the matches under one pose."""
         index = rows.nonzero()[:, 0]
         return Residuals(*(getattr(self, field.name)[index] for field in fields(self)))
 
@@ -69,7 +72,7 @@ def line_residuals(
     source_anchor: Float[Tensor, "n 3"],
     target_anchor: Float[Tensor, "n 3"],
 ) -> Residuals:
-    """Residuals and Jacobians (see the module's formulas) of lines matched row by row, signs ignored."""
+    """Residuals and Jacobians (formulas in the module docstring) of lines matched row by row, signs ignored."""
     e, q = target.direction, target_anchor  # (n, 3)
     point = pose.act(source_anchor)  # (*batch, n, 3)
     turned = source.direction @ pose.rotation.mT
@@ -78,7 +81,7 @@ def line_residuals(
     cosine = cosine.abs().clamp_min(1e-6)
     lever = ((q - point) * e).sum(-1, keepdim=True) / cosine
     crossing = point + lever * turned
-    across = _across(e)  # (n, 2, 3)
+    across = _orthogonal_basis(e)  # (n, 2, 3)
     tilt = (across * turned[..., None, :]).sum(-1)  # (*batch, n, 2)
     project = across - tilt[..., None] * (e / cosine)[..., None, :]  # (*batch, n, 2, 3)
     # For a row p of a 2x3 block, -p^T [x]x = (x x p)^T.
@@ -100,12 +103,12 @@ def whitened(
 ) -> tuple[Float[Tensor, "*batch n 4"], Float[Tensor, "*batch n 4 6"]]:
     r"""Residuals and Jacobians with unit covariance.
 
-    On each axis the source's direction error acts on both residuals, on the position through the lever ``s``:
+    On each axis, the source's direction error acts on both residuals; on the position it acts through the lever ``s``:
 
         cov = [[sp^2 + tp^2 + s^2 sd^2,  s sd^2], [s sd^2,  sd^2 + td^2]]
 
-    with ``sp, sd`` and ``tp, td`` the sigmas of source and target. Its inverse square root is taken by conditioning
-    the position on the direction, which is what :func:`variances` gives.
+    with ``sp, sd`` and ``tp, td`` the sigmas of source and target. :func:`variances` gives its inverse square
+    root by conditioning the position on the direction.
     """
     gain, scale = gain[..., None], position_var.rsqrt()[..., None]
     turn = direction_var.rsqrt()[..., None]
@@ -125,7 +128,7 @@ def variances(
     source_sigma: tuple[Float[Tensor, " n"], Float[Tensor, " n"]],
     target_sigma: tuple[Float[Tensor, " n"], Float[Tensor, " n"]],
 ) -> tuple[Float[Tensor, "*batch n"], Float[Tensor, "*batch n"], Float[Tensor, " n"]]:
-    """How much of the direction's residual the position has, the variance of the rest and that of the direction."""
+    """Gain of the position on the direction, its variance given the direction, and the direction's variance."""
     (sp, sd), (tp, td) = source_sigma, target_sigma
     direction = sd.square() + td.square()
     gain = residuals.lever * sd.square() / direction
@@ -133,10 +136,10 @@ def variances(
     return gain, position, direction
 
 
-def _across(direction: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 2 3"]:
-    """Two orthonormal vectors across each direction: rows of the reflection that takes it to the nearer z axis.
+def _orthogonal_basis(direction: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 2 3"]:
+    """Two orthonormal vectors orthogonal to each direction: rows of the reflection that maps it to the nearer z axis.
 
-    ``I - v v^T / (1 + |z|)`` with ``v = e + sign(z) e_z``; continuous but for the plane z = 0.
+    ``I - v v^T / (1 + |z|)`` with ``v = e + sign(z) e_z``; continuous except on the plane z = 0.
     """
     pole = direction.new_tensor([0.0, 0.0, 1.0])
     z = direction[..., 2:]

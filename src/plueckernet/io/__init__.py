@@ -1,9 +1,9 @@
-"""Files of 3D lines: `read_lines` and `write_lines`, one module a format."""
+"""Files of 3D lines: `read_lines` and `write_lines`, one module per format."""
 
 from plueckernet.io.atomic import atomic_write, atomic_write_bytes
 from plueckernet.io.reading import ReadReport, read_lines, read_lines_report
 from plueckernet.io.registry import FORMATS, Format
-from plueckernet.io.summary import Summary, summarise
+from plueckernet.io.summary import Summary, summarise_lines
 from plueckernet.io.writing import clip_to_ball, write_lines
 
 __all__ = [
@@ -16,6 +16,6 @@ __all__ = [
     "clip_to_ball",
     "read_lines",
     "read_lines_report",
-    "summarise",
+    "summarise_lines",
     "write_lines",
 ]

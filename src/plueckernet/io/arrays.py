@@ -1,7 +1,7 @@
 """NumPy files: `.npy` with segments, `.npz` with segments or infinite lines.
 
-Segments are an array `(n, 6)` or `(n, 2, 3)`. In an archive it is called `endpoints` (`segments`, `lines`, or anything
-if it is the only array of such a shape); infinite lines are the arrays `direction` and `moment`, `(n, 3)` each.
+Segments are an array `(n, 6)` or `(n, 2, 3)`. In an archive its name is `endpoints`, `segments` or `lines`; any name is
+accepted if no other array has such a shape. Infinite lines are the arrays `direction` and `moment`, `(n, 3)` each.
 Pickled objects are never loaded.
 """
 
@@ -21,12 +21,12 @@ _SEGMENT_NAMES = ("endpoints", "segments", "lines")
 
 
 def recognises_npy(source: Source) -> bool:
-    """Whether the file starts as NumPy's array format does."""
+    """Whether the file starts with the magic bytes of `.npy`."""
     return source.head.startswith(NPY_MAGIC)
 
 
 def recognises_npz(source: Source) -> bool:
-    """Whether the file starts as a zip archive does."""
+    """Whether the file starts with the magic bytes of a zip archive."""
     return source.head.startswith(ZIP_MAGIC)
 
 
@@ -35,9 +35,9 @@ def read_npy(source: Source) -> RawLines:
     if not recognises_npy(source):
         raise source.error("not a NumPy array: the first bytes are not those of .npy")
     try:
-        # Mapped rather than read: a header that promises more than the file holds costs no memory.
+        # Memory-mapped, so a header that declares more than the file contains costs no memory.
         values = np.load(source.path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # a damaged header reaches Python's own parser, which raises many kinds
+    except Exception as error:  # Python's own parser reads the header and raises many kinds of errors if it is damaged
         raise source.error(f"damaged or unsupported .npy: {error}") from error
     return _segments(values, "the array", source)
 
@@ -60,7 +60,7 @@ def read_npz(source: Source) -> RawLines:
 
 
 def write_npy(path: Path, endpoints: Float64[np.ndarray, "n 2 3"]) -> None:
-    """Write the segments as an `(n, 2, 3)` array, which LIMAP reads too."""
+    """Write the segments as an `(n, 2, 3)` array, which LIMAP also reads."""
     with atomic_write_bytes(path) as handle:
         np.save(handle, endpoints, allow_pickle=False)
 
@@ -74,22 +74,22 @@ def write_npz(path: Path, arrays: dict[str, Shaped[np.ndarray, "*shape"]]) -> No
 def _infinite(arrays: dict[str, Shaped[np.ndarray, "*shape"]], source: Source) -> RawLines | None:
     if "direction" not in arrays or "moment" not in arrays or "endpoints" in arrays:
         return None
-    parts = [_floats(arrays[name], name, source) for name in ("moment", "direction")]
-    if any(part.shape != (len(parts[0]), 3) for part in parts):
-        shapes = " and ".join(str(part.shape) for part in parts)
+    columns = [_floats(arrays[name], name, source) for name in ("moment", "direction")]
+    if any(column.shape != (len(columns[0]), 3) for column in columns):
+        shapes = " and ".join(str(column.shape) for column in columns)
         raise source.error(f"moment and direction: expected shape (n, 3) each, found {shapes}")
-    return RawLines(pluecker=np.concatenate(parts, axis=1))
+    return RawLines(pluecker=np.concatenate(columns, axis=1))
 
 
 def _named_segments(arrays: dict[str, Shaped[np.ndarray, "*shape"]], source: Source) -> RawLines:
     for name in _SEGMENT_NAMES:
         if name in arrays:
             return _segments(arrays[name], name, source)
-    fitting = [name for name, values in arrays.items() if _is_segments(values)]
-    if len(fitting) == 1:
-        return _segments(arrays[fitting[0]], fitting[0], source)
-    found = ", ".join(f"{name} {values.shape}" for name, values in arrays.items()) or "nothing"
-    raise source.error(f"expected an array `endpoints`, or `direction` and `moment`; found {found}")
+    candidates = [name for name, values in arrays.items() if _is_segments(values)]
+    if len(candidates) == 1:
+        return _segments(arrays[candidates[0]], candidates[0], source)
+    listing = ", ".join(f"{name} {values.shape}" for name, values in arrays.items()) or "nothing"
+    raise source.error(f"expected an array `endpoints`, or `direction` and `moment`; found {listing}")
 
 
 def _is_segments(values: Shaped[np.ndarray, "*shape"]) -> bool:

@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from plueckernet.errors import InputError
 
 @contextmanager
 def atomic_write(path: str | Path) -> Iterator[TextIO]:
-    """Open `path` for UTF-8 text; the file appears only once the block has ended well.
+    """Open `path` for UTF-8 text; the file appears only after the block has ended without an error.
 
-    The text goes to a temporary file in the same folder, which then takes the place of `path` in one step. If
-    anything fails, what was at `path` before is untouched and the temporary file is gone. Links are followed, the
-    permissions of an existing file are kept, and a device such as `/dev/stdout` is written directly.
+    The text goes to a temporary file in the same folder, which then replaces `path` in one step. If anything fails,
+    an existing file at `path` stays unchanged and the temporary file is removed. Links are followed, the permissions
+    of an existing file are kept, and a device such as `/dev/stdout` is written directly.
 
     Raises:
         InputError: The file cannot be written: no such folder, no permission, disk full.
@@ -30,7 +30,7 @@ def atomic_write(path: str | Path) -> Iterator[TextIO]:
 
 @contextmanager
 def atomic_write_bytes(path: str | Path) -> Iterator[BinaryIO]:
-    """Open `path` for bytes, otherwise as `atomic_write`."""
+    """Open `path` for bytes; otherwise like `atomic_write`."""
     with _replacing(Path(path), "xb") as handle:
         yield cast(BinaryIO, handle)
 
@@ -39,13 +39,13 @@ def atomic_write_bytes(path: str | Path) -> Iterator[BinaryIO]:
 def _replacing(path: Path, mode: str) -> Iterator[IO[str] | IO[bytes]]:
     target = Path(os.path.realpath(path))
     direct = target.exists() and not (target.is_file() or target.is_dir())
-    # Opened by name rather than by `tempfile`, so that the file gets the permissions of the user's umask.
-    part = target if direct else target.with_name(f".{secrets.token_hex(6)}.part")
+    # Not made by `tempfile`, so that the file gets the permissions of the user's umask.
+    temporary = target if direct else target.with_name(f".{secrets.token_hex(6)}.part")
     encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
     try:
         if target.is_dir():
             raise IsADirectoryError(None, "is a directory")
-        handle = part.open(mode.replace("x", "w") if direct else mode, encoding=encoding, newline=newline)
+        handle = temporary.open(mode.replace("x", "w") if direct else mode, encoding=encoding, newline=newline)
         try:
             with handle:
                 yield handle
@@ -54,11 +54,11 @@ def _replacing(path: Path, mode: str) -> Iterator[IO[str] | IO[bytes]]:
                     os.fsync(handle.fileno())
             if not direct:
                 if target.exists():
-                    shutil.copymode(target, part)
-                part.replace(target)
+                    shutil.copymode(target, temporary)
+                temporary.replace(target)
         except BaseException:
             if not direct:
-                part.unlink(missing_ok=True)
+                temporary.unlink(missing_ok=True)
             raise
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error

@@ -1,6 +1,6 @@
 """CityJSON 1.0, 1.1 and 2.0: the edges of all surfaces, each once.
 
-Of every object and the parts it consists of, the highest level of detail is read unless one is chosen.
+By default the highest level of detail of each object is read; its parts count as the same object.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Json = dict[str, Any]
 
 
 def recognises(source: Source) -> bool:
-    """Whether the file is a JSON object; which one, only its end may tell."""
+    """Whether the file starts like a JSON object; its type may stand at the end."""
     return not source.is_binary and source.head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
 
 
@@ -33,13 +33,13 @@ def read(source: Source) -> RawLines:
     try:
         geometries, notes = _chosen(city, source)
         vertices = _transformed(city)
-        parts = [_segments(geometry, vertices, city) for geometry in geometries]
+        corners = [_segments(geometry, vertices, city) for geometry in geometries]
     except FormatError:
         raise
     except _MALFORMED as error:
         raise source.error(f"malformed CityJSON: {type(error).__name__}: {error}") from error
-    corners = np.concatenate([np.empty((0, 3)), *parts])
-    return RawLines(unique_edges(corners, np.arange(len(corners)).reshape(-1, 2)), notes=notes)
+    points = np.concatenate([np.empty((0, 3)), *corners])
+    return RawLines(unique_edges(points, np.arange(len(points)).reshape(-1, 2)), notes=notes)
 
 
 def _load(source: Source) -> _Json:
@@ -47,7 +47,7 @@ def _load(source: Source) -> _Json:
         city = json.loads(source.path.read_bytes().decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise source.error("not UTF-8, which JSON has to be", line) from None
+        raise source.error("not UTF-8, which JSON requires", line) from None
     except json.JSONDecodeError as error:
         raise source.error(f"not JSON: {error.msg} (column {error.colno})", error.lineno) from None
     except (RecursionError, ValueError) as error:
@@ -59,7 +59,7 @@ def _load(source: Source) -> _Json:
 
 
 def _chosen(city: _Json, source: Source) -> tuple[list[_Json], tuple[str, ...]]:
-    """The geometries of the level of detail to be read, and what to tell about the choice."""
+    """The geometries of the chosen level of detail, and notes about the choice."""
     families: dict[str, list[_Json]] = defaultdict(list)
     objects = city["CityObjects"]
     for name in objects:
@@ -70,18 +70,18 @@ def _chosen(city: _Json, source: Source) -> tuple[list[_Json], tuple[str, ...]]:
     available = ", ".join(f"{level:g}" for level in levels)
     if source.lod is None:
         chosen = [g for f in families.values() for g in f if _level(g, city) == _highest(f, city)]
-        note = f"levels of detail: {available}; of each object the highest"
+        note = f"levels of detail: {available}; the highest of each object was read"
         return chosen, (note,) if len(levels) > 1 else ()
     wanted = float(source.lod)
     chosen = [g for family in families.values() for g in family if _level(g, city) == wanted]
     if not chosen:
-        raise source.error(f"no geometry of level of detail {source.lod}; there are: {available}")
+        raise source.error(f"no geometry of level of detail {source.lod}; available: {available}")
     without = sum(all(_level(g, city) != wanted for g in family) for family in families.values())
     return chosen, (f"{without} of {len(families)} objects have no level {source.lod}",) if without else ()
 
 
 def _root(name: str, objects: _Json) -> str:
-    """The object that this one is finally a part of: a BuildingPart belongs to its Building."""
+    """The topmost parent of an object: a BuildingPart belongs to its Building."""
     for _ in range(len(objects)):
         parents = [parent for parent in objects[name].get("parents", []) if parent in objects]
         if not parents:
@@ -91,7 +91,7 @@ def _root(name: str, objects: _Json) -> str:
 
 
 def _level(geometry: _Json, city: _Json) -> float:
-    """The level of detail as a number; 1.0 writes a number, later versions a string, points may have none."""
+    """The level of detail as a number; version 1.0 stores a number, later ones a string, points may have none."""
     return float(_template(geometry, city).get("lod", 0))
 
 
@@ -100,7 +100,7 @@ def _highest(family: Sequence[_Json], city: _Json) -> float:
 
 
 def _template(geometry: _Json, city: _Json) -> _Json:
-    """The geometry itself, or the one that an instance repeats."""
+    """The geometry itself, or the template of an instance."""
     if geometry["type"] != "GeometryInstance":
         return geometry
     template: _Json = city["geometry-templates"]["templates"][geometry["template"]]
@@ -120,7 +120,7 @@ def _transformed(city: _Json) -> Float64[np.ndarray, "v 3"]:
 def _segments(geometry: _Json, vertices: Float64[np.ndarray, "v 3"], city: _Json) -> Float64[np.ndarray, "points 3"]:
     """Start, end, start, end … of the edges of one geometry."""
     if geometry["type"] == "GeometryInstance":
-        # A template has its own vertices, placed by a matrix about one vertex of the city.
+        # A template has its own vertices; a matrix and one vertex of the city place them.
         local = np.array(city["geometry-templates"]["vertices-templates"], dtype=np.float64)
         matrix = np.array(geometry["transformationMatrix"], dtype=np.float64).reshape(4, 4)
         anchor = vertices[_in_range(geometry["boundaries"][:1], vertices)]
@@ -134,12 +134,12 @@ def _segments(geometry: _Json, vertices: Float64[np.ndarray, "v 3"], city: _Json
 
 
 def _rings(boundaries: list[Any]) -> Iterator[list[int]]:
-    """The innermost lists, however deep the geometry's type nests them."""
+    """The innermost lists at any depth of nesting."""
     if boundaries and not isinstance(boundaries[0], list):
         yield boundaries
         return
-    for part in boundaries:
-        yield from _rings(part)
+    for boundary in boundaries:
+        yield from _rings(boundary)
 
 
 def _in_range(indices: list[int], vertices: Float64[np.ndarray, "v 3"]) -> list[int]:

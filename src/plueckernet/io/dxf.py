@@ -1,6 +1,6 @@
 """DXF: LINE, POLYLINE, LWPOLYLINE and the edges of 3DFACE in model space, blocks (INSERT) included.
 
-Curved parts of polylines and all other entities are left out and counted. Reading needs ezdxf; writing does not.
+Curved segments of polylines and all other entities are skipped and counted. Only reading needs ezdxf.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ezdxf.entities.solid import Face3d
 
 _BINARY_MAGIC = b"AutoCAD Binary DXF"
-_DEEPEST_BLOCK = 32  # blocks within blocks; a file with more refers to itself
+_MAX_BLOCK_DEPTH = 32  # nesting of blocks; a deeper file refers to itself
 _Segment = tuple[tuple[float, float, float], tuple[float, float, float]]
 
 
@@ -41,23 +41,23 @@ def recognises(source: Source) -> bool:
 
 def read(source: Source) -> RawLines:
     """Read the straight lines of a DXF drawing."""
-    found = _Found()
+    collected = _Collected()
     document = _open(source)
     try:
-        found.visit(document.modelspace(), depth=0)
+        collected.visit(document.modelspace(), depth=0)
         units = int(document.header.get("$INSUNITS", 0))
     except RecursionError:
         raise source.error("blocks that contain themselves") from None
     except Exception as error:
         raise source.error(f"damaged DXF: {error}") from error
-    lines = np.array(found.lines, dtype=np.float64).reshape(-1, 2, 3)
-    corners = np.array(found.face_edges, dtype=np.float64).reshape(-1, 3)
+    lines = np.array(collected.lines, dtype=np.float64).reshape(-1, 2, 3)
+    corners = np.array(collected.face_edges, dtype=np.float64).reshape(-1, 3)
     edges = unique_edges(corners, np.arange(len(corners)).reshape(-1, 2))
-    return RawLines(np.concatenate([lines, edges]), notes=tuple(found.notes(units)))
+    return RawLines(np.concatenate([lines, edges]), notes=tuple(collected.notes(units)))
 
 
 def write(path: Path, endpoints: Float64[np.ndarray, "n 2 3"]) -> None:
-    """Write one LINE a segment, in the version (R12) that every program reads."""
+    """Write one LINE per segment in version R12, which every program reads."""
     line = "0\nLINE\n8\n0\n10\n%r\n20\n%r\n30\n%r\n11\n%r\n21\n%r\n31\n%r\n"
     with atomic_write(path) as handle:
         handle.write("0\nSECTION\n2\nHEADER\n9\n$ACADVER\n1\nAC1009\n0\nENDSEC\n")
@@ -67,8 +67,8 @@ def write(path: Path, endpoints: Float64[np.ndarray, "n 2 3"]) -> None:
 
 
 @dataclass
-class _Found:
-    """What a walk through the entities collects."""
+class _Collected:
+    """Segments and counts collected from the entities."""
 
     lines: list[_Segment] = field(default_factory=list)
     face_edges: list[_Segment] = field(default_factory=list)
@@ -83,7 +83,7 @@ class _Found:
                     self.visit(entity.virtual_entities(), depth)  # type: ignore[attr-defined]
                 case "3DFACE":
                     self.face_edges.extend(_visible_edges(entity))  # type: ignore[arg-type]
-                case "INSERT" if depth < _DEEPEST_BLOCK:
+                case "INSERT" if depth < _MAX_BLOCK_DEPTH:
                     for insert in _single(entity):  # type: ignore[arg-type]
                         self.visit(insert.virtual_entities(), depth + 1)
                 case other:
@@ -92,7 +92,7 @@ class _Found:
     def notes(self, units: int) -> Iterator[str]:
         if self.ignored:
             counts = ", ".join(f"{count} {kind}" for kind, count in sorted(self.ignored.items()))
-            yield f"not straight lines, left out: {counts}"
+            yield f"skipped, not straight lines: {counts}"
         if units:
             from ezdxf import units as names
 
@@ -100,7 +100,7 @@ class _Found:
 
 
 def _single(insert: Insert) -> Iterable[Insert]:
-    """An INSERT may stand for a grid of them."""
+    """An INSERT may represent a grid of inserts."""
     return insert.multi_insert() if insert.mcount > 1 else [insert]
 
 
@@ -121,7 +121,7 @@ def _open(source: Source) -> Drawing:
         raise MissingDependencyError("ezdxf", "io") from error
     try:
         return readfile(source.path)
-    except DXFStructureError:  # many programs write drawings that only a patient reader understands
+    except DXFStructureError:  # many programs write drawings that only the recovering reader accepts
         pass
     except Exception as error:
         raise source.error(f"not a DXF drawing: {error}") from error

@@ -23,10 +23,10 @@ def ring_edges(rings: Iterable[Sequence[_Index]], *, closed: bool = True) -> lis
 
 
 def unique_edges(vertices: Float64[np.ndarray, "v 3"], edges: Int64[np.ndarray, "e 2"]) -> Float64[np.ndarray, "n 2 3"]:
-    """The segments along edges of a mesh, each once, in the order and direction of their first appearance.
+    """The segments along the edges of a mesh, each once, in the order and direction of their first appearance.
 
-    Vertices are the same when their coordinates are, since many programs repeat a vertex for every face that uses it;
-    an edge from a vertex to itself is no edge.
+    Vertices with equal coordinates are merged, because many programs repeat a vertex for every face. Edges from a
+    vertex to itself are dropped.
     """
     used, local = np.unique(edges, return_inverse=True)
     points, merged = np.unique(vertices[used], axis=0, return_inverse=True)

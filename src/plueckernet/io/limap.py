@@ -1,8 +1,8 @@
-"""LIMAP: a folder of line tracks, one of those tracks, or all of them in one `alltracks.txt`.
+"""LIMAP: a folder of line tracks, a single track, or all tracks in one `alltracks.txt`.
 
 A track file `track_7.txt` starts with its 3D segment in six numbers, then `n_segments n_images` and `image_id_list …`.
 `alltracks.txt` starts with the number of tracks; each has five lines: `id n_segments n_images`, the two end points,
-the image ids and the segment ids, of which the last two are empty when there are none. LIMAP's `.npy` is plain NumPy.
+the image ids and the segment ids. The last two lines are empty if there are no ids. LIMAP's `.npy` is plain NumPy.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def recognises(source: Source) -> bool:
 
 
 def read(source: Source) -> RawLines:
-    """Read whichever of the three it is."""
+    """Read a folder, a track file or an `alltracks.txt`."""
     if source.path.is_dir():
         return _read_folder(source)
     if _is_track([row.split() for row in source.head_rows[:3]]):
@@ -41,7 +41,7 @@ def read(source: Source) -> RawLines:
 
 
 def write(path: Path, endpoints: Float64[np.ndarray, "n 2 3"]) -> None:
-    """Write an `alltracks.txt` of tracks that no image supports."""
+    """Write an `alltracks.txt` of tracks without supporting images."""
     numbered = np.column_stack([np.arange(len(endpoints)), endpoints.reshape(-1, 6)])
     with atomic_write(path) as handle:
         handle.write(f"{len(endpoints)}\n")
@@ -62,10 +62,10 @@ def _is_alltracks(rows: list[list[str]]) -> bool:
 
 
 def _read_folder(source: Source) -> RawLines:
-    found = ((_TRACK_NAME.fullmatch(path.name), path) for path in source.path.iterdir())
-    tracks = sorted((int(match[1]), path) for match, path in found if match)
+    entries = ((_TRACK_NAME.fullmatch(path.name), path) for path in source.path.iterdir())
+    tracks = sorted((int(match[1]), path) for match, path in entries if match)
     if not tracks:
-        raise FormatError(source.path, "a folder without LIMAP's track_*.txt")
+        raise FormatError(source.path, "the folder has no LIMAP track_*.txt")
     values = []
     for place, (_, path) in enumerate(tracks):
         values.append(_track_segment(Source(path)))
@@ -102,7 +102,7 @@ def _read_alltracks(source: Source) -> RawLines:
 def _next_track(lines: Iterator[tuple[int, str]], source: Source, name: str) -> tuple[int, list[list[float]]]:
     """The id and the two end points of the track that starts here."""
     block = [entry for _, entry in zip(range(_LINES_PER_TRACK), lines, strict=False)]
-    # The last line may be missing when it is blank: editors strip it.
+    # The last lines may be missing if they are blank, because editors strip them.
     if len(block) < _LINES_PER_TRACK - 2:
         raise source.error(f"the file ends within {name}")
     (number, header), *points = [(at, text.split()) for at, text in block[:3]]

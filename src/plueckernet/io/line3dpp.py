@@ -1,4 +1,4 @@
-"""Line3D++ text: a row is one line, reconstructed as `n` collinear segments seen as `m` segments in photos.
+"""Line3D++ text: each row is one line with `n` collinear 3D segments and the `m` image segments it was seen as.
 
 `n  (x1 y1 z1 x2 y2 z2)*n  m  (camera segment x1 y1 x2 y2)*m`
 """
@@ -22,7 +22,7 @@ def recognises(source: Source) -> bool:
 
 
 def read(source: Source) -> RawLines:
-    """Read every 3D segment; what was seen in the photos is only checked for its length."""
+    """Read every 3D segment; of the image segments only the number of columns is checked."""
     values = array("d")
     for number, line in source.lines():
         fields = line.split()
@@ -36,13 +36,13 @@ def read(source: Source) -> RawLines:
 
 
 def write(path: Path, endpoints: Float64[np.ndarray, "n 2 3"]) -> None:
-    """Write one row a segment, seen in no photo."""
+    """Write one row per segment, without image segments."""
     with atomic_write(path) as handle:
         write_rows(handle, "1 %r %r %r %r %r %r 0\n", endpoints.reshape(-1, 6))
 
 
 def _mismatch(fields: list[str]) -> str | None:
-    """What is wrong with the counts in a row, if anything."""
+    """Describe what is wrong with the counts in a row, or None."""
     if not is_count(fields[0]):
         return f"expected the number of 3D segments, found {shown(fields[0])}"
     segments = int(fields[0])

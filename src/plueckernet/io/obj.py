@@ -1,7 +1,7 @@
-"""Wavefront OBJ: `l` elements, polylines too, and the edges of `f` faces.
+"""Wavefront OBJ: `l` elements, including polylines, and the edges of `f` faces.
 
-Faces give each of their edges once. That covers the degenerate triangles (`f a b b`) by which mesh programs store
-segments, and which such programs repeat in up to three spellings when they cut a map: they come out as one segment.
+Each edge of the faces is read once. Mesh programs store segments as degenerate triangles (`f a b b`) and repeat them
+in up to three orders when they cut a map; these are read as one segment.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from plueckernet.io.source import RawLines, Source, numbers, shown
 
 _KEYWORDS = {"v", "vt", "vn", "vp", "l", "f", "p", "g", "o", "s", "mg", "usemtl", "mtllib", "cstype"}
 
-_MOST_VERTICES = 1 << 60  # what an array of 64-bit indices can hold with room to spare
+_MAX_VERTICES = 1 << 60  # safely within 64-bit indices
 
 
 def recognises(source: Source) -> bool:
@@ -57,7 +57,7 @@ def read(source: Source) -> RawLines:
 
 
 def write(path: Path, endpoints: Float64[np.ndarray, "n 2 3"]) -> None:
-    """Write two vertices and one `l` element a segment."""
+    """Write two vertices and one `l` element per segment."""
     with atomic_write(path) as handle:
         write_rows(handle, "v %r %r %r\n", endpoints.reshape(-1, 3))
         write_rows(handle, "l %d %d\n", np.arange(1, 2 * len(endpoints) + 1).reshape(-1, 2))
@@ -76,7 +76,7 @@ class _Pairs:
             self._line_numbers.append(number)
 
     def checked(self, count: int, source: Source) -> Int64[np.ndarray, "n 2"]:
-        """The pairs, once every vertex of the file is known: some programs write elements before vertices."""
+        """The pairs, checked after the whole file is read: some programs write elements before vertices."""
         pairs = np.frombuffer(self._pairs, dtype=np.int64).reshape(-1, 2)
         bad = np.flatnonzero((pairs >= count).any(axis=1))
         if len(bad):
@@ -89,7 +89,7 @@ def _statements(source: Source) -> Iterator[tuple[int, list[str]]]:
     """The words of each statement and its line number; a backslash continues it on the next line."""
     pending: list[str] = []
     for number, line in source.lines():
-        # Comments go first: one may end in the backslash of a Windows path, which continues nothing.
+        # Remove comments first: one may end in the backslash of a Windows path, which is not a continuation.
         text = line.partition("#")[0] if "#" in line else line
         if "\\" in text and text.rstrip().endswith("\\"):
             pending += text.rstrip()[:-1].split()
@@ -110,7 +110,7 @@ def _indices(fields: list[str], known: int, source: Source, number: int) -> list
     indices = [_index(field, source, number) for field in fields[1:]]
     places = [index - 1 if index > 0 else index + known for index in indices]
     for index, place in zip(indices, places, strict=True):
-        if index == 0 or not 0 <= place < _MOST_VERTICES:
+        if index == 0 or not 0 <= place < _MAX_VERTICES:
             raise source.error(f"vertex index {shown(str(index))}, with {known} vertices so far", number)
     return places
 

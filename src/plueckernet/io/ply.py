@@ -1,6 +1,6 @@
 """PLY with `vertex` and `edge` elements, as Open3D writes a LineSet; ASCII, little and big endian.
 
-A mesh without `edge` elements gives each edge of its faces once.
+If there are no `edge` elements, each edge of the faces is read once.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class Element:
 
     @property
     def has_lists(self) -> bool:
-        """Whether its rows differ in length."""
+        """Whether its rows may differ in length."""
         return any(prop.count_kind for prop in self.properties)
 
 
 @dataclass(frozen=True)
 class Header:
-    """What the lines up to `end_header` say."""
+    """The content of the lines up to `end_header`."""
 
     order: str  # "" for ASCII, else the byte order
     elements: list[Element]
@@ -63,7 +63,7 @@ class Header:
 
 
 def recognises(source: Source) -> bool:
-    """Whether the file starts as PLY does."""
+    """Whether the file starts with the magic line of PLY."""
     return source.head[:4] in (b"ply\n", b"ply\r")
 
 
@@ -84,7 +84,7 @@ def read(source: Source) -> RawLines:
 
 
 def write(path: Path, endpoints: Float64[np.ndarray, "n 2 3"]) -> None:
-    """Write little endian doubles, two vertices and one edge a segment."""
+    """Write little endian doubles, two vertices and one edge per segment."""
     count = len(endpoints)
     header = (
         "ply\nformat binary_little_endian 1.0\ncomment written by plueckernet\n"
@@ -130,7 +130,7 @@ def read_header(source: Source) -> Header:
 
 
 def _header_lines(data: bytes) -> Iterator[bytes]:
-    """Lines with their ends: line feeds, or carriage returns where the first line ends so."""
+    """Lines with their terminators: line feeds, or carriage returns if the first line ends with one."""
     end = b"\n" if data[3:4] == b"\n" or data[3:5] == b"\r\n" else b"\r"
     start = 0
     while (stop := data.find(end, start)) >= 0:

@@ -1,4 +1,4 @@
-"""`read_lines`: from a file of any known format to a clean `LineSet`."""
+"""`read_lines`: read a file of any known format into a clean `LineSet`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from plueckernet.io.registry import format_named, format_of_content
 from plueckernet.io.source import RawLines, Source
 
 _log = logging.getLogger("plueckernet")
-_SHORTEST = 1e-150  # below it the square of a length is no float64 any more
-_EXACT = 1e-12  # lines this close to unit direction and orthogonal moment are kept digit for digit
+_MIN_LENGTH = 1e-150  # below it the square of a length underflows in float64
+_EXACT = 1e-12  # lines this close to a unit direction and an orthogonal moment are kept bit for bit
 
 NOT_FINITE = "not finite"
 ZERO_LENGTH = "zero length"
@@ -32,8 +32,8 @@ class ReadReport:
         path: The file.
         format: Name of the format.
         lines: The usable lines.
-        dropped: How many others were left out, by reason.
-        notes: What else is worth knowing about the reading.
+        dropped: Number of skipped lines by reason.
+        notes: Remarks about how the file was read.
     """
 
     path: Path
@@ -46,21 +46,20 @@ class ReadReport:
 def read_lines(path: str | Path, *, format: str | None = None, lod: str | float | None = None) -> LineSet:
     """Read a line map in float64.
 
-    Segments without length and lines with coordinates that are not finite are left out, with a warning on the logger
-    `plueckernet`; `ids` then has the places that the remaining lines have in the file. Everything else that is wrong
-    raises.
+    Segments of zero length and lines with non-finite coordinates are skipped, with a warning on the logger
+    `plueckernet`; `ids` then has the index in the file of each remaining line. Every other problem raises.
 
     Args:
         path: The file, or a folder of LIMAP tracks.
-        format: One of the names in `FORMATS`; by default the content decides, then the suffix.
-        lod: Level of detail of CityJSON, such as `"2.2"`; by default the highest that each object has.
+        format: One of the names in `FORMATS`; by default the content decides, otherwise the suffix.
+        lod: Level of detail of CityJSON, such as `"2.2"`; by default the highest of each object.
 
     Raises:
-        FormatError: The file cannot be read; the message has its name and, for text, the line.
+        FormatError: The file cannot be read; the message names the file and, for text, the line.
     """
     report = read_lines_report(path, format=format, lod=lod)
     for reason, count in report.dropped.items():
-        _log.warning("%s: left out %d lines: %s", path, count, reason)
+        _log.warning("%s: skipped %d lines: %s", path, count, reason)
     return report.lines
 
 
@@ -71,7 +70,7 @@ def read_lines_report(
     lod: str | float | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> ReadReport:
-    """Read a line map as `read_lines` does and tell what was found, left out and assumed."""
+    """Read a line map like `read_lines`, and report what was read and what was skipped."""
     source = Source(Path(path), lod=_level_of_detail(lod), progress=progress)
     try:
         if not source.path.stat().st_size and source.path.is_file():
@@ -84,8 +83,8 @@ def read_lines_report(
         raise FormatError(path, (error.strerror or str(error)).lower()) from error
     lines, dropped = _cleaned(raw)
     if len(lines) == 0:
-        found = ", ".join(f"{count} {reason}" for reason, count in dropped.items()) or "none at all"
-        raise source.error(f"no usable lines: {found}")
+        reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items()) or "none at all"
+        raise source.error(f"no usable lines: {reasons}")
     return ReadReport(source.path, chosen.name, lines, dropped, raw.notes)
 
 
@@ -100,15 +99,15 @@ def _level_of_detail(lod: str | float | None) -> str | None:
 
 
 def _cleaned(raw: RawLines) -> tuple[LineSet, dict[str, int]]:
-    """The usable lines, and how many were left out by reason."""
+    """The usable lines, and the number of skipped lines by reason."""
     values = raw.endpoints if raw.endpoints is not None else raw.pluecker
     if values is None:
         raise InputError("a reader returned neither endpoints nor Plücker coordinates")
     with np.errstate(all="ignore"):
         length = _lengths(values)
-        # Not finite are also coordinates so large that a length or a sum of two overflows.
+        # Coordinates so large that a length or a sum overflows also count as not finite.
         finite = np.isfinite(2 * values).all(axis=tuple(range(1, values.ndim))) & np.isfinite(length)
-    zero = finite & (length < _SHORTEST)
+    zero = finite & (length < _MIN_LENGTH)
     keep = finite & ~zero
     dropped = {NOT_FINITE: int((~finite).sum()), ZERO_LENGTH: int(zero.sum())}
     kept = torch.from_numpy(np.ascontiguousarray(values[keep] if not keep.all() else values))
@@ -122,7 +121,7 @@ def _lengths(values: Float64[np.ndarray, "n _ _"] | Float64[np.ndarray, "n 6"]) 
 
 
 def _ids(raw: RawLines, keep: Bool[np.ndarray, " n"]) -> torch.Tensor | None:
-    """The file's own numbers, or places in the file; none where these are just the places in the set."""
+    """The ids in the file, or the indices in the file; None if they equal the indices in the set."""
     ids = np.arange(len(keep)) if raw.ids is None else raw.ids
     kept = ids[keep]
     return None if np.array_equal(kept, np.arange(len(kept))) else torch.from_numpy(kept)

@@ -1,4 +1,4 @@
-"""The formats, and how to tell which one a file has."""
+"""The file formats and their recognition."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Format:
     """A file format.
 
     Attributes:
-        name: What `format=` and `--from` call it.
-        description: What it is, in a few words.
-        suffixes: File name endings; the first format with an ending writes it.
-        recognises: Tells by content.
+        name: The value of `format=` and `--from`.
+        description: A short description.
+        suffixes: File name suffixes; the first format with a suffix writes it.
+        recognises: Recognises a file by its content.
         read: The reader.
         write: The writer of segments, if there is one.
     """
@@ -37,7 +37,7 @@ class Format:
     write: SegmentWriter | None = None
 
 
-# In the order in which content is tried: magic bytes first, the most general text last.
+# In the order in which they are tried: magic bytes first, the most general text last.
 FORMATS = (
     Format("npy", "NumPy array", (".npy",), arrays.recognises_npy, arrays.read_npy, arrays.write_npy),
     Format("npz", "NumPy archive; infinite lines too", (".npz",), arrays.recognises_npz, arrays.read_npz),
@@ -61,14 +61,14 @@ def format_named(name: str) -> Format:
 
 
 def format_of_suffix(path: Path) -> Format | None:
-    """The format that a file name claims."""
+    """The format that belongs to the suffix of a file name."""
     return next((known for known in FORMATS if path.suffix.lower() in known.suffixes), None)
 
 
 def format_of_content(source: Source) -> Format:
-    """The format that a file has: by what it holds, or else by its name, whose reader will say what is wrong."""
-    found = next((known for known in FORMATS if known.recognises(source)), None) or format_of_suffix(source.path)
-    if found is None:
+    """The format of a file by its content, otherwise by its suffix; the reader then reports the problem."""
+    recognised = next((known for known in FORMATS if known.recognises(source)), None) or format_of_suffix(source.path)
+    if recognised is None:
         kind = "binary" if source.is_binary else "text"
         raise source.error(f"unrecognised {kind}; known formats: {', '.join(known.name for known in FORMATS)}")
-    return found
+    return recognised

@@ -11,10 +11,10 @@ _ROWS_AT_ONCE = 4096
 
 
 def write_rows(handle: TextIO, template: str, rows: Shaped[np.ndarray, "n k"]) -> None:
-    """Write each row by a `%` template with one place per column.
+    """Write each row with a `%` template that has one placeholder per column.
 
-    `%r` writes the shortest text that reads back as the same float64. Many rows go through one formatting call,
-    which is several times faster than one call a row.
+    `%r` writes the shortest text that reads back as the same float64. One formatting call writes many rows, which is
+    several times faster than one call per row.
     """
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         block = rows[start : start + _ROWS_AT_ONCE]

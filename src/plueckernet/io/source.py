@@ -1,4 +1,4 @@
-"""What every reader starts from and what it hands back."""
+"""The input of every reader and its output."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from jaxtyping import Float64, Int64
 
 from plueckernet.errors import FormatError
 
-_HEAD_BYTES = 1 << 16  # enough for any header or first row seen in the wild
-_LINES_PER_REPORT = 1 << 15  # progress is reported this often
+_HEAD_BYTES = 1 << 16  # larger than any header or first row in practice
+_LINES_PER_REPORT = 1 << 15  # lines between two progress reports
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file (or folder) to read, with the choices of its reader.
+    """A file (or folder) to read, with the options of its reader.
 
     Attributes:
-        path: Where it is.
-        lod: The level of detail asked for, in formats that have several.
-        progress: Called now and then with the share of the file that has been read, in [0, 1].
+        path: The file or folder.
+        lod: The requested level of detail, for formats that have several.
+        progress: Called regularly with the fraction of the file that has been read, in [0, 1].
     """
 
     path: Path
@@ -34,7 +34,7 @@ class Source:
 
     @cached_property
     def head(self) -> bytes:
-        """The first bytes, by which a format is recognised; a folder has none."""
+        """The first bytes, used to recognise the format; empty for a folder."""
         if self.path.is_dir():
             return b""
         with self.path.open("rb") as handle:
@@ -47,20 +47,20 @@ class Source:
             return []
         lines = self.head.decode("utf-8-sig", errors="surrogateescape").splitlines(keepends=True)
         if len(self.head) == _HEAD_BYTES and len(lines) > 1:
-            lines.pop()  # cut short
+            lines.pop()  # incomplete
         rows = (line.partition("#")[0].strip() for line in lines)
         return [row for row in rows if row]
 
     @property
     def is_binary(self) -> bool:
-        """Whether the first bytes are no text in UTF-8 or a relative of ASCII."""
+        """Whether the first bytes are not text in UTF-8 or another superset of ASCII."""
         return b"\0" in self.head or self.head.startswith(_UTF16_MARKS)
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Number (from 1) and text of every line, whatever its line end and with no byte order mark.
+        """Number (from 1) and text of every line, for any line ending and without a byte order mark.
 
-        Bytes that are no UTF-8 are let through as lone surrogates: harmless in the comments where programs write
-        them, and no number where numbers are expected.
+        Bytes that are not UTF-8 are passed on as lone surrogates: harmless in comments, where programs write them,
+        and rejected where numbers are expected.
         """
         if self.head.startswith(_UTF16_MARKS):
             raise self.error("UTF-16 text; save it as UTF-8")
@@ -81,13 +81,13 @@ class Source:
 
 @dataclass(frozen=True)
 class RawLines:
-    """The lines of a file before any clean-up: segments by endpoints, or infinite lines by `(moment, direction)`.
+    """The raw lines of a file: segments by endpoints, or infinite lines by `(moment, direction)`.
 
     Attributes:
-        endpoints: Two points a segment.
-        pluecker: Six numbers an infinite line; exactly one of `endpoints` and `pluecker` is there.
-        ids: The file's own numbers of the lines, where it has any.
-        notes: What the user should know about how the file was read.
+        endpoints: Two points per segment.
+        pluecker: Six numbers per infinite line; exactly one of `endpoints` and `pluecker` is set.
+        ids: The ids of the lines in the file, if it has any.
+        notes: Remarks for the user about how the file was read.
     """
 
     endpoints: Float64[np.ndarray, "n 2 3"] | None = None
@@ -97,13 +97,13 @@ class RawLines:
 
 
 def shown(token: str, limit: int = 40) -> str:
-    """A piece of a file as an error message quotes it: ASCII only and not too long."""
+    """Text of a file as quoted in an error message: ASCII only, with a limited length."""
     text = ascii(token)
     return text if len(text) <= limit else f"{text[:limit]}…'"
 
 
 def numbers(fields: list[str], source: Source, line: int) -> list[float]:
-    """Fields as floats, or an error that names the first one that is none."""
+    """Fields as floats; an error names the first field that is not a number."""
     try:
         return [float(field) for field in fields]
     except ValueError:
@@ -112,7 +112,7 @@ def numbers(fields: list[str], source: Source, line: int) -> list[float]:
 
 
 def is_number(field: str) -> bool:
-    """Whether a field reads as a float; `nan` and `inf` do."""
+    """Whether a field parses as a float, including `nan` and `inf`."""
     try:
         float(field)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a line map looks like, in numbers."""
+"""Summary statistics of a line map."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from torch import Tensor
 
 from plueckernet.geometry.lines import LineSet
 
-ELEVATION_BINS = 9  # of 10 degrees each, from level to upright
-AZIMUTH_BINS = 12  # of 15 degrees each, over half a turn: lines are undirected
-_UPRIGHT = 80.0  # degrees; steeper lines have no azimuth worth counting
-_FAR = 2.0  # distance from the origin, in diagonals of the map, that deserves a remark
+ELEVATION_BINS = 9  # of 10 degrees each, from horizontal to vertical
+AZIMUTH_BINS = 12  # of 15 degrees each, over 180 degrees: lines are undirected
+_MAX_AZIMUTH_ELEVATION = 80.0  # degrees; the azimuth of steeper lines is not counted
+_LARGE_OFFSET = 2.0  # distance from the origin, in diagonals of the map, above which `float32_step` is given
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Counts, size and directions of a map; lengths and coordinates in its own unit.
+    """Counts, extent and directions of a map; lengths and coordinates are in the unit of the map.
 
     Attributes:
         count: Number of lines.
-        segments: Whether they have end points; without, the fields up to `length_total` are None.
-        lower: Least coordinates of all end points.
-        upper: Greatest coordinates of all end points.
-        length_quartiles: Least, lower quartile, median, upper quartile and greatest length.
+        segments: Whether they have endpoints; if not, the fields up to `length_total` are None.
+        lower: Minimum coordinates of all endpoints.
+        upper: Maximum coordinates of all endpoints.
+        length_quartiles: Minimum, lower quartile, median, upper quartile and maximum length.
         length_total: Sum of the lengths.
-        centre: Middle of the map.
-        elevation: Shares of the lines by angle to the xy plane; of their length for segments, else of their number.
-        azimuth: Likewise, by angle of the horizontal part to the x axis, of all lines but upright ones.
-        float32_step: What float32 would round the coordinates to, if the map lies far from the origin.
+        centre: Centre of the map.
+        elevation: Histogram of the angles to the xy plane, as fractions weighted by length for segments.
+        azimuth: Histogram of the angles of the horizontal components to the x axis, without near-vertical lines.
+        float32_step: Rounding step of float32 at these coordinates, if the offset from the origin is large.
     """
 
     count: int
@@ -45,7 +45,7 @@ class Summary:
     float32_step: float | None
 
 
-def summarise(lines: LineSet) -> Summary:
+def summarise_lines(lines: LineSet) -> Summary:
     """Summarise one (unbatched) set of lines."""
     lower = upper = quartiles = total = step = None
     weight = torch.ones(len(lines), dtype=torch.float64)
@@ -73,33 +73,33 @@ def summarise(lines: LineSet) -> Summary:
 def _quartiles(lengths: Float[Tensor, " n"]) -> list[float]:
     ordered = lengths.sort().values  # torch.quantile refuses more than 16 million values
     last = len(ordered) - 1
-    return [float(ordered[round(share * last)]) for share in (0, 0.25, 0.5, 0.75, 1)]
+    return [float(ordered[round(fraction * last)]) for fraction in (0, 0.25, 0.5, 0.75, 1)]
 
 
 def _histograms(direction: Float[Tensor, "n 3"], weight: Float[Tensor, " n"]) -> tuple[list[float], list[float]]:
     x, y, z = direction.unbind(-1)
     elevation = torch.rad2deg(torch.atan2(z.abs(), torch.hypot(x, y)))
     azimuth = torch.rad2deg(torch.atan2(y, x)).remainder(180)
-    # Half a bin is added so that the axes fall into the middle of a bin and not between two.
+    # Shifted by half a bin, so that the axes fall into the middle of a bin.
     azimuth = (azimuth + 90 / AZIMUTH_BINS).remainder(180)
-    level = elevation < _UPRIGHT
+    counted = elevation < _MAX_AZIMUTH_ELEVATION
     return (
-        _shares(elevation, weight, ELEVATION_BINS, 90.0, weight.sum()),
-        _shares(azimuth[level], weight[level], AZIMUTH_BINS, 180.0, weight.sum()),
+        _fractions(elevation, weight, ELEVATION_BINS, 90.0, weight.sum()),
+        _fractions(azimuth[counted], weight[counted], AZIMUTH_BINS, 180.0, weight.sum()),
     )
 
 
-def _shares(
+def _fractions(
     angle: Float[Tensor, " n"], weight: Float[Tensor, " n"], bins: int, top: float, total: Float[Tensor, ""]
 ) -> list[float]:
-    place = (angle * (bins / top)).long().clamp(0, bins - 1)
-    sums = torch.zeros(bins, dtype=weight.dtype).index_add(0, place, weight)
-    return [float(share) for share in sums / total]
+    bin_index = (angle * (bins / top)).long().clamp(0, bins - 1)
+    sums = torch.zeros(bins, dtype=weight.dtype).index_add(0, bin_index, weight)
+    return [float(fraction) for fraction in sums / total]
 
 
 def _float32_step(lower: Float[Tensor, " 3"], upper: Float[Tensor, " 3"]) -> float | None:
     centre = (lower + upper) / 2
-    if centre.norm() <= _FAR * (upper - lower).norm():
+    if centre.norm() <= _LARGE_OFFSET * (upper - lower).norm():
         return None
-    greatest = torch.maximum(lower.abs(), upper.abs()).max()
-    return float(torch.finfo(torch.float32).eps * 2 ** greatest.log2().floor())
+    largest = torch.maximum(lower.abs(), upper.abs()).max()
+    return float(torch.finfo(torch.float32).eps * 2 ** largest.log2().floor())

@@ -1,7 +1,7 @@
-"""Plain text and CSV: six columns `x1 y1 z1 x2 y2 z2`, one segment a row.
+"""Plain text and CSV: six columns `x1 y1 z1 x2 y2 z2`, one segment per row.
 
-Columns are separated by semicolons, commas or white space, whichever of these the first row has. A first row of names
-is skipped; if the names `x1 … z2` are among them, those columns are taken wherever they stand. `#` starts a comment.
+The first row determines the separator: semicolon, comma or white space. A header row is skipped; if it has the names
+`x1 … z2`, these columns are read in any order. `#` starts a comment.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def recognises_text(source: Source) -> bool:
 
 
 def recognises_csv(source: Source) -> bool:
-    """Whether the file is such a table with commas or semicolons."""
+    """Whether the file is a table with commas or semicolons."""
     return bool(source.head_rows) and _separator(source.head_rows[0]) is not None and recognises_text(source)
 
 
@@ -64,13 +64,13 @@ def read(source: Source) -> RawLines:
 
 
 def write_text(path: Path, endpoints: Float64[np.ndarray, "n 2 3"]) -> None:
-    """Write six columns separated by blanks."""
+    """Write six columns separated by spaces."""
     with atomic_write(path) as handle:
         write_rows(handle, "%r %r %r %r %r %r\n", endpoints.reshape(-1, 6))
 
 
 def write_csv(path: Path, endpoints: Float64[np.ndarray, "n 2 3"]) -> None:
-    """Write six columns separated by commas, under a row of names."""
+    """Write six columns separated by commas, with a header row."""
     with atomic_write(path) as handle:
         handle.write(",".join(COLUMNS) + "\n")
         write_rows(handle, "%r,%r,%r,%r,%r,%r\n", endpoints.reshape(-1, 6))
@@ -85,17 +85,17 @@ def _split(row: str, separator: str | None) -> list[str]:
 
 
 def _starts_number(field: str) -> bool:
-    """Whether a field is, or tries to be, a number: `1,5` is no number, but no name of a column either."""
+    """Whether a field starts like a number: `1,5` is not a number, but not a column name either."""
     return is_number(field) or field[:1].isdigit() or field.startswith(("+", "-", "."))
 
 
 def _header(names: list[str]) -> tuple[int, _Pick]:
-    """How many fields a row has under these names, and which of them are the coordinates."""
-    places = {name.strip("\"'").lower(): place for place, name in enumerate(names)}
-    if not places.keys() >= set(COLUMNS):
-        return len(COLUMNS), _everything
-    return len(names), itemgetter(*(places[name] for name in COLUMNS))
+    """Number of fields per row under these names, and a function that picks the coordinates."""
+    columns = {name.strip("\"'").lower(): column for column, name in enumerate(names)}
+    if not columns.keys() >= set(COLUMNS):
+        return len(COLUMNS), _all_fields
+    return len(names), itemgetter(*(columns[name] for name in COLUMNS))
 
 
-def _everything(fields: list[str]) -> Sequence[str]:
+def _all_fields(fields: list[str]) -> Sequence[str]:
     return fields

@@ -1,4 +1,4 @@
-"""Trajectories as files: the format of TUM (``t x y z qx qy qz qw``) and that of KITTI (the rows of a 3x4 matrix)."""
+"""Trajectory files in the formats of TUM (``t x y z qx qy qz qw``) and KITTI (the rows of a 3x4 matrix)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from plueckernet.io.source import Source, numbers
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """Where a sensor was, and when."""
+    """Poses of a sensor over time."""
 
-    times: Float[Tensor, " n"]  # seconds, increasing; places in the file where it has no times
+    times: Float[Tensor, " n"]  # seconds, increasing; row numbers if the file has no times
     world_T_sensor: Pose  # a batch of n
 
     def __post_init__(self) -> None:
@@ -31,37 +31,37 @@ class Trajectory:
         return len(self.times)
 
     def at(self, time: float, longest_gap: float = 0.1) -> Pose | None:
-        """The pose between two recorded ones, moving evenly; none where they are too many seconds apart."""
+        """The interpolated pose at a time, or None if the recorded poses around it are over ``longest_gap`` s apart."""
         times: list[float] = self.times.tolist()
         after = bisect.bisect_left(times, time)
         if after < len(times) and times[after] == time:
             return self.world_T_sensor[after]
         if after in (0, len(times)) or times[after] - times[after - 1] > longest_gap:
             return None
-        share = (time - times[after - 1]) / (times[after] - times[after - 1])
+        fraction = (time - times[after - 1]) / (times[after] - times[after - 1])
         start = self.world_T_sensor[after - 1]
-        return start @ Pose.exp(share * (start.inverse() @ self.world_T_sensor[after]).log())
+        return start @ Pose.exp(fraction * (start.inverse() @ self.world_T_sensor[after]).log())
 
 
 def stack_poses(poses: list[Pose]) -> Pose:
-    """Single poses as a batch."""
+    """Stack single poses to a batch."""
     if not poses:
         return Pose.identity(0)
-    return Pose(torch.stack([one.rotation for one in poses]), torch.stack([one.translation for one in poses]))
+    return Pose(torch.stack([pose.rotation for pose in poses]), torch.stack([pose.translation for pose in poses]))
 
 
 def read_tum_trajectory(path: str | Path) -> Trajectory:
-    """Read ``t x y z qx qy qz qw`` rows; ``#`` begins a comment. Rows are put in the order of their times."""
+    """Read ``t x y z qx qy qz qw`` rows; ``#`` starts a comment. Rows are sorted by time."""
     rows = torch.tensor(sorted(_rows(Path(path), 8)), dtype=torch.float64)
     quaternion = torch.cat([rows[:, 7:], rows[:, 4:7]], 1)
     norm = quaternion.norm(dim=1)
     if bool(((norm - 1).abs() > 0.01).any()):
-        raise FormatError(path, "a quaternion is not of unit length: expected t x y z qx qy qz qw")
+        raise FormatError(path, "a quaternion does not have unit length: expected t x y z qx qy qz qw")
     return Trajectory(rows[:, 0].contiguous(), Pose(rotation_from_quaternion(quaternion), rows[:, 1:4]))
 
 
 def read_kitti_trajectory(path: str | Path) -> Trajectory:
-    """Read twelve numbers a row, ``[R | t]`` row by row; the times are the places in the file."""
+    """Read twelve numbers per row, ``[R | t]`` row by row; the times are the row numbers."""
     rows = torch.tensor(_rows(Path(path), 12), dtype=torch.float64).reshape(-1, 3, 4)
     try:
         poses = Pose.from_matrix(torch.cat([rows, rows.new_tensor([0, 0, 0, 1]).expand(len(rows), 1, 4)], 1))
@@ -71,7 +71,7 @@ def read_kitti_trajectory(path: str | Path) -> Trajectory:
 
 
 def write_tum_trajectory(path: str | Path, trajectory: Trajectory) -> None:
-    """Write ``t x y z qx qy qz qw`` rows, whole or not at all."""
+    """Write ``t x y z qx qy qz qw`` rows atomically."""
     quaternion = quaternion_from_rotation(trajectory.world_T_sensor.rotation)
     columns = [trajectory.times[:, None], trajectory.world_T_sensor.translation, quaternion[:, 1:], quaternion[:, :1]]
     with atomic_write(path) as stream:
@@ -81,7 +81,7 @@ def write_tum_trajectory(path: str | Path, trajectory: Trajectory) -> None:
 
 
 def write_kitti_trajectory(path: str | Path, trajectory: Trajectory) -> None:
-    """Write ``[R | t]`` row by row, whole or not at all."""
+    """Write ``[R | t]`` row by row, atomically."""
     rows = trajectory.world_T_sensor.matrix()[:, :3].flatten(1)
     with atomic_write(path) as stream:
         stream.writelines(f"{' '.join(f'{value:.9e}' for value in row)}\n" for row in rows.tolist())
@@ -101,5 +101,5 @@ def _rows(path: Path, width: int) -> list[list[float]]:
     except OSError as error:
         raise FormatError(path, (error.strerror or str(error)).lower()) from error
     if not rows:
-        raise source.error("no poses in it")
+        raise source.error("the file has no poses")
     return rows

@@ -1,4 +1,4 @@
-"""`write_lines`: a `LineSet` to a file of any format that can hold it."""
+"""`write_lines`: write a `LineSet` to a file of any format that can represent it."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from plueckernet.io.registry import FORMATS, Format, format_named, format_of_suf
 
 
 def write_lines(path: str | Path, lines: LineSet, *, format: str | None = None) -> None:
-    """Write a line map, whole or not at all, so that reading it gives the same float64 numbers.
+    """Write a line map atomically; reading it back gives the same float64 numbers.
 
     Args:
-        path: The file; one that exists is replaced once the new one is complete.
-        lines: One (unbatched) set. Infinite lines can only be written as `.npz`; `clip_to_ball` makes segments of them.
+        path: The file; an existing one is replaced when the new one is complete.
+        lines: One (unbatched) set. Infinite lines can only be written as `.npz`; see `clip_to_ball`.
         format: One of the names in `FORMATS`; by default the suffix decides.
 
     Raises:
-        InputError: The lines cannot be written so, or the file cannot be written at all.
+        InputError: The format cannot represent the lines, or the file cannot be written.
     """
     path = Path(path)
     chosen = _chosen(path, format)
     if lines.direction.ndim != 2:
-        raise InputError("only an unbatched LineSet can be written; write its sets one by one")
+        raise InputError("only an unbatched LineSet can be written; write the sets of a batch separately")
     if lines.mask is not None:
         lines = lines.replaced(mask=None)[lines.mask]
     if len(lines) == 0:
@@ -38,7 +38,7 @@ def write_lines(path: str | Path, lines: LineSet, *, format: str | None = None) 
         write_npz(path, _named_arrays(lines))
         return
     if chosen.write is None:
-        raise InputError(f"{path}: {chosen.name} is only read; write one of: {_writable()}")
+        raise InputError(f"{path}: {chosen.name} can only be read; write one of: {_writable()}")
     if lines.endpoints is None:
         raise InputError(
             f"{path}: infinite lines have no end points to write as {chosen.name};"
@@ -48,21 +48,21 @@ def write_lines(path: str | Path, lines: LineSet, *, format: str | None = None) 
 
 
 def clip_to_ball(lines: LineSet, radius: float, centre: Float[Tensor, " 3"] | None = None) -> LineSet:
-    """Infinite lines as the segments they cut out of a ball; those that miss it are left out.
+    """Clip infinite lines to the segments inside a ball; lines outside it are dropped.
 
     Args:
         lines: One (unbatched) set.
-        radius: Of the ball, in the unit of the map.
-        centre: Of the ball; by default `lines.centre()`.
+        radius: Radius of the ball, in the unit of the map.
+        centre: Centre of the ball; by default `lines.centre()`.
     """
     if not radius > 0:
         raise InputError(f"radius: expected a positive length, got {radius}")
     centre = lines.centre() if centre is None else centre
     foot = lines.footpoints(centre)
-    half = (radius**2 - (foot - centre).square().sum(-1)).clamp_min(0).sqrt()
-    reach = half[:, None] * lines.direction
-    clipped = lines.replaced(endpoints=torch.stack([foot - reach, foot + reach], dim=1))
-    return clipped if bool((half > 0).all()) else clipped[half > 0]
+    half_length = (radius**2 - (foot - centre).square().sum(-1)).clamp_min(0).sqrt()
+    offset = half_length[:, None] * lines.direction
+    clipped = lines.replaced(endpoints=torch.stack([foot - offset, foot + offset], dim=1))
+    return clipped if bool((half_length > 0).all()) else clipped[half_length > 0]
 
 
 def _chosen(path: Path, name: str | None) -> Format:

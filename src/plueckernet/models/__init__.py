@@ -10,7 +10,7 @@ from plueckernet.models.matcher import (
     build_matcher,
 )
 from plueckernet.models.regression import PoseRegressor, regression_loss
-from plueckernet.models.transport import SinkhornConfig, TopMatches, sinkhorn, top_matches
+from plueckernet.models.transport import SinkhornConfig, TopMatches, sinkhorn, top_k_matches
 
 __all__ = [
     "InvariantConfig",
@@ -26,5 +26,5 @@ __all__ = [
     "matching_loss",
     "regression_loss",
     "sinkhorn",
-    "top_matches",
+    "top_k_matches",
 ]

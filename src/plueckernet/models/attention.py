@@ -1,7 +1,7 @@
 """Self and cross attention between lines (paper Sec. 3.2, "Discriminative feature embedding").
 
-Source and target go through together: ``s = 2 b`` sets, the sources first, so that one kernel serves both and
-cross attention is attention to the other half.
+Sources and targets are processed as one batch of ``s = 2 b`` sets, the sources first. Self and cross attention then use
+the same kernel, and cross attention is attention to the other half of the batch.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from torch.nn.functional import scaled_dot_product_attention
 from plueckernet.models.mlp import MLP, Style
 from plueckernet.models.neighbours import gather_lines
 
-_MASKED = -1e4  # exp of it is zero in every float type, and a row of nothing else stays finite
-# Neighbour edges gathered at once; on the CPU few enough that the allocator keeps the memory for the next.
-_BLOCK = {"cpu": 1 << 14, "cuda": 1 << 20}
+_MASKED = -1e4  # its exp is zero in every float type, and a fully masked row stays finite
+# Neighbour edges per block; on the CPU small enough for the allocator to reuse the memory of the previous block.
+_BLOCK_EDGES = {"cpu": 1 << 14, "cuda": 1 << 20}
 
 
 @dataclass(frozen=True)
@@ -28,23 +28,23 @@ class AttentionConfig:
 
     channels: int = 128
     heads: int = 4
-    filters: int = 0  # edge filters that pass messages beside the attention
+    filters: int = 0  # edge filters, which pass messages in addition to the attention
     style: Style = "group-gelu"
 
 
 class Edges(NamedTuple):
-    """What lines know about each other: all ``k = n`` of them, or ``k`` neighbours of each."""
+    """Features of the edges between lines: all ``k = n`` lines of a set, or ``k`` neighbours of each line."""
 
     bias: Float[Tensor, "s h n k"]  # added to the attention logits
-    filters: Float[Tensor, "s f n k"]  # weights of the messages beside the attention
-    neighbours: Int[Tensor, "s n k"] | None  # who they are; None for all
+    filters: Float[Tensor, "s f n k"]  # weights of the additional messages
+    neighbours: Int[Tensor, "s n k"] | None  # indices of the neighbours; None for all lines
 
 
 class MessageLayer(nn.Module):
     """One step of message passing, Eq. (3): ``f <- f + U(f || message)``, U = MLP(256, 256, 128).
 
-    The message is multi-head attention, Eq. (4). With edges, which only self attention can have, they bias its logits,
-    and ``filters`` of them pass further messages ``Σ_j e_ij v_j``, whose weights, unlike a softmax, can be negative.
+    The message is multi-head attention, Eq. (4). Only self attention has edges. They bias its logits, and ``filters``
+    of them pass further messages ``Σ_j e_ij v_j``, whose weights can be negative, unlike those of a softmax.
     """
 
     def __init__(self, config: AttentionConfig) -> None:
@@ -52,7 +52,7 @@ class MessageLayer(nn.Module):
         self.config = config
         channels = config.channels
         values = 2 if config.filters else 1
-        # No bias: padding is zero, and so is then what it sends.
+        # No bias: padding is zero and then sends zero messages.
         self.query = nn.Linear(channels, channels, bias=False)
         self.key_value = nn.Linear(channels, (1 + values) * channels, bias=False)
         self.merge = nn.Linear(channels, channels)
@@ -66,7 +66,7 @@ class MessageLayer(nn.Module):
         context_mask: Bool[Tensor, "s l"] | None = None,
         edges: Edges | None = None,
     ) -> Float[Tensor, "s n c"]:
-        """Update the lines ``x`` by what ``context`` tells them."""
+        """Update the lines ``x`` with messages from ``context``."""
         query, key_value = self.query(x), self.key_value(context)
         key, value, *further = key_value.split(self.config.channels, -1)  # each (s, l, c)
         if edges is not None and edges.neighbours is not None:
@@ -81,7 +81,7 @@ class MessageLayer(nn.Module):
         return x if mask is None else x * mask[..., None].to(x.dtype)
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, mask: Tensor | None) -> Tensor:
-        """Eq. (4), with ``q k / √D``, D = 128 as printed."""
+        """Eq. (4) with logits ``q k / √D``, D = 128 as printed."""
         q, k, v = (t.unflatten(-1, (self.config.heads, -1)).transpose(1, 2) for t in (query, key, value))
         if bias is None and mask is not None:
             bias = mask_bias(mask, q.dtype)[:, None, None].expand(-1, -1, q.shape[-2], -1)  # (s, 1, n, l)
@@ -93,16 +93,16 @@ class MessageLayer(nn.Module):
 
     def _from_neighbours(self, query: Tensor, key_value: Tensor, edges: Edges) -> list[Tensor]:
         """The same messages from ``k`` neighbours of each line, in blocks of lines."""
-        sets, n, k = _known(edges.neighbours).shape
-        step = max(1, _BLOCK.get(query.device.type, 1 << 20) // (sets * k))
+        sets, n, k = _sparse_neighbours(edges.neighbours).shape
+        step = max(1, _BLOCK_EDGES.get(query.device.type, 1 << 20) // (sets * k))
         blocks = [self._block(query, key_value, edges, i, min(step, n - i)) for i in range(0, n, step)]
-        return [torch.cat(parts, 1) for parts in zip(*blocks, strict=True)]  # each (s, n, c)
+        return [torch.cat(rows, 1) for rows in zip(*blocks, strict=True)]  # each (s, n, c)
 
     def _block(self, query: Tensor, key_value: Tensor, edges: Edges, start: int, rows: int) -> list[Tensor]:
         config, sets = self.config, query.shape[0]
-        index = _known(edges.neighbours)[:, start : start + rows]  # (s, r, k)
-        near = gather_lines(key_value, index)  # (s, r, k, 2c or 3c)
-        key, value, *further = near.flatten(0, 1).split(config.channels, -1)  # each (s r, k, c)
+        index = _sparse_neighbours(edges.neighbours)[:, start : start + rows]  # (s, r, k)
+        gathered = gather_lines(key_value, index)  # (s, r, k, 2c or 3c)
+        key, value, *further = gathered.flatten(0, 1).split(config.channels, -1)  # each (s r, k, c)
         q = query[:, start : start + rows].reshape(-1, config.heads, 1, config.channels // config.heads)
         k, v = (t.unflatten(-1, (config.heads, -1)).transpose(1, 2) for t in (key, value))
         bias = edges.bias[:, :, start : start + rows].transpose(1, 2).flatten(0, 1)  # (s r, h, k)
@@ -119,7 +119,7 @@ class MessageLayer(nn.Module):
 
 
 def mask_bias(mask: Bool[Tensor, "*shape"], dtype: torch.dtype) -> Float[Tensor, "*shape"]:
-    """What to add to attention logits so that only real lines are listened to."""
+    """Bias of the attention logits that masks out padding."""
     return torch.zeros_like(mask, dtype=dtype).masked_fill(~mask, _MASKED)
 
 
@@ -129,12 +129,12 @@ def other_half(x: Tensor) -> Tensor:
 
 
 def _filtered(filters: Tensor, value: Tensor) -> Tensor:
-    """``Σ_j e_ij v_j``, each filter for its share of the channels."""
+    """``Σ_j e_ij v_j``, each filter on its own group of channels."""
     channels = value.unflatten(-1, (filters.shape[1], -1)).transpose(1, 2)  # (s, f, n, c/f)
     return (filters.to(value.dtype) @ channels).transpose(1, 2).flatten(-2)  # (s, n, c)
 
 
-def _known(neighbours: Tensor | None) -> Tensor:
+def _sparse_neighbours(neighbours: Tensor | None) -> Tensor:
     if neighbours is None:
         raise TypeError("these edges are dense")
     return neighbours

@@ -1,4 +1,4 @@
-"""Matchers as ONNX: trunk, head and transport in one graph, for any number of lines."""
+"""Export of matchers to ONNX: trunk, head and transport in one graph, for any number of lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OUTPUTS = ("log_probability", "source_matchability", "target_matchability")
 
 
 class _Tensors(nn.Module):
-    """A matcher whose arguments are tensors, as ONNX wants them."""
+    """A matcher whose arguments are tensors, as ONNX requires."""
 
     def __init__(self, matcher: Matcher) -> None:
         super().__init__()
@@ -39,18 +39,18 @@ class _Tensors(nn.Module):
 
 
 def export_onnx(matcher: Matcher, path: str | Path, *, segments: bool = False) -> Path:
-    """Write one pair of maps (float64, any numbers of lines) to match probabilities as an ONNX graph.
+    """Write an ONNX graph from one pair of maps (float64, any numbers of lines) to match probabilities.
 
     The inputs are ``source_direction``, ``source_moment``, ``target_direction``, ``target_moment`` (1, lines, 3) and,
-    with ``segments``, ``source_endpoints`` and ``target_endpoints`` (1, lines, 2, 3). Every pair of lines has an edge
-    in the graph, however many lines there are.
+    with ``segments``, ``source_endpoints`` and ``target_endpoints`` (1, lines, 2, 3). The graph uses
+    dense edges for any number of lines.
     """
     example = _inputs(_random_lines(9), _random_lines(7), segments)
     source, target = torch.export.Dim("m", min=2), torch.export.Dim("n", min=2)
     shapes = {name: {1: source if name.startswith("source") else target} for name in example}
     training = matcher.training
     try:
-        # The fused kernels have no counterpart in ONNX; the plain form has one for every operation.
+        # The fused kernels have no ONNX equivalent; the math backend has one for every operation.
         with sdpa_kernel(SDPBackend.MATH):
             program = torch.onnx.export(
                 _Tensors(matcher).eval(),
@@ -65,7 +65,7 @@ def export_onnx(matcher: Matcher, path: str | Path, *, segments: bool = False) -
     finally:
         matcher.train(training)
     if program is None:
-        raise RuntimeError("PyTorch exported nothing")
+        raise RuntimeError("torch.onnx.export returned no program")
     path = Path(path)
     program.save(path)
     return path

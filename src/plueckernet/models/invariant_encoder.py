@@ -1,20 +1,20 @@
-"""Lines by what they are to each other: the encoder of the invariant matcher.
+"""The encoder of the invariant matcher, which sees only pairwise invariants of lines.
 
-For lines ``i`` and ``j`` of one set, with unit directions ``d``, anchors ``p`` and ``r = p_j - p_i``, an edge knows
+For lines ``i`` and ``j`` of one set, with unit directions ``d``, anchors ``p`` and ``r = p_j - p_i``, an edge has
 
     the angle              acos |d_i . d_j|
-    the gap                |det[d_i, d_j, r]| / |d_i x d_j|, faded out where the lines are nearly parallel
-    the reaches            of p_j from line i, of p_i from line j
+    the gap                |det[d_i, d_j, r]| / |d_i x d_j|, with weight 0 for parallel lines
+    the anchor distances   of p_j to line i and of p_i to line j
     the span               |r|
     the orientation        (d_i . d_j) (d_i . r) (d_j . r) / |r|²
     the handedness         (d_i . d_j) det[d_i, d_j, r] / |r|  and  (d_i . r) (d_j . r) det[d_i, d_j, r] / |r|³
 
-No rotation, translation or change of a line's sign alters any of them; a reflection alters the last two, which tells
-a room from its mirror image. Anchors are midpoints of segments, or, without endpoints, the feet of the perpendiculars
-from the point that is least squares closest to all lines.
+No rotation, translation or change of a line's sign alters any of them. A reflection changes the sign of the last two,
+which distinguishes a room from its mirror image. Anchors are midpoints of segments, or, without endpoints, the foot
+points of the perpendiculars from the least-squares centre of the lines.
 
-Lengths are divided by one scale for both maps of a pair (:func:`joint_scale`), so that maps may come in any unit, and
-enter by their logarithm.
+Lengths are divided by one scale for both maps of a pair (:func:`joint_scale`), so maps may have any unit. The network
+sees the logarithms of lengths.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from plueckernet.models.attention import Edges, mask_bias
 from plueckernet.models.mlp import MLP
 from plueckernet.models.neighbours import gather_lines, nearest_neighbours
 
-_RADII = (1.0, 3.0, 9.0)  # of the neighbourhoods that edges are averaged over, filters by the middle one; scaled
-_SHORTEST, _LONGEST = 0.02, 50.0  # what the radial functions cover, in units of the scale
-_PARALLEL = 0.1  # sine of the angle at which the gap is half faded out
-_SCALE_NEIGHBOUR = 8
-_BLOCK_BYTES = {"cpu": 1 << 23, "cuda": 1 << 31}  # of edge features held at once where no gradient is asked for
-_ROWS = 8192  # of a table of the first layer: half way between two of them it is off by a thousandth of a weight
+_RADII = (1.0, 3.0, 9.0)  # Gaussian radii of the averages over edges, in units of the scale; filters use the middle one
+_MIN_RADIAL, _MAX_RADIAL = 0.02, 50.0  # range of the radial functions, in units of the scale
+_HALF_WEIGHT_SINE = 0.1  # sine of the angle at which the gap has half its weight
+_SCALE_NEIGHBOUR = 8  # rank of the neighbour whose median distance is the scale
+_BLOCK_BYTES = {"cpu": 1 << 23, "cuda": 1 << 31}  # edge features per block when no gradient is needed
+_TABLE_ROWS = 8192  # per function of the first layer; midway between two rows the error is 0.001 of a weight
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,17 @@ class InvariantEncoderConfig:
     layers: int = 6  # self-attention layers that get edges
     filters: int = 8  # message filters, shared by all layers
     edge_channels: int = 32
-    radial: int = 24  # radial functions a distance
-    angular: int = 13  # radial functions an angle
-    dense_limit: int = 1024  # lines up to which every pair has an edge
-    neighbours: int = 256  # edges a line has in larger sets
-    scale: Literal["joint", "metric"] = "joint"  # metric: coordinates are metres, distances enter as they are
-    signed: bool = True  # edges know orientation and handedness
+    radial: int = 24  # radial functions per distance
+    angular: int = 13  # radial functions per angle
+    dense_limit: int = 1024  # up to this number of lines every pair has an edge
+    neighbours: int = 256  # edges per line in larger sets
+    scale: Literal["joint", "metric"] = "joint"  # metric: coordinates are metres, distances are not scaled
+    signed: bool = True  # edges include orientation and handedness
     local: bool = True  # edges are averaged over neighbourhoods; False: over the whole set
 
 
-class Frame(NamedTuple):
-    """Lines about the centre of their set, in float64; gathered to ``(s, n, k, ...)`` for sparse edges."""
+class CentredLines(NamedTuple):
+    """Lines relative to the centre of their set, in float64; gathered to ``(s, n, k, ...)`` for sparse edges."""
 
     direction: Tensor  # (s, n, 3)
     anchor: Tensor  # (s, n, 3)
@@ -71,7 +71,7 @@ class Frame(NamedTuple):
 
 
 class InvariantEncoder(nn.Module):
-    """Sets of lines to line features ``(s, n, c)`` and edges for each self-attention layer."""
+    """Encodes sets of lines as line features ``(s, n, c)`` and edges for each self-attention layer."""
 
     angle_centres: Tensor
     length_centres: Tensor
@@ -81,12 +81,12 @@ class InvariantEncoder(nn.Module):
         self.config = config
         self.radii = _RADII if config.local else (torch.inf,)
         edge = config.edge_channels
-        shortest, longest = torch.tensor([_SHORTEST, _LONGEST]).log().tolist()
+        shortest, longest = torch.tensor([_MIN_RADIAL, _MAX_RADIAL]).log().tolist()
         self.register_buffer("angle_centres", torch.linspace(0, torch.pi / 2, config.angular), persistent=False)
         self.register_buffer("length_centres", torch.linspace(shortest, longest, config.radial), persistent=False)
         self.radial = nn.Linear(4 * config.radial, edge)
         self.angular = nn.Linear(config.angular + 3 * config.signed, edge, bias=False)
-        # One row for infinite lines, one for segments: what to make of an anchor depends on what it is.
+        # One row for infinite lines, one for segments, because their anchors have different meanings.
         self.gain = nn.Parameter(torch.ones(2, edge))
         self.shift = nn.Parameter(torch.zeros(2, edge))
         self.second = nn.Linear(edge, edge)
@@ -96,117 +96,122 @@ class InvariantEncoder(nn.Module):
         self.line = MLP(sizes, "layer-gelu")
 
     def forward(self, lines: LineSet) -> tuple[Float[Tensor, "s n c"], list[Edges]]:
-        """Encode ``s = 2 b`` sets, the ``b`` sources first; they are segments if they have endpoints."""
-        frame, mask = centred(lines), lines.mask
+        """Encode ``s = 2 b`` sets, the ``b`` sources first; lines with endpoints are segments."""
+        centred, mask = centre_lines(lines), lines.mask
         sparse = not torch.compiler.is_exporting() and len(lines) > self.config.dense_limit
-        nearest = nearest_neighbours(frame.anchor, self.config.neighbours if sparse else _SCALE_NEIGHBOUR + 1, mask)
-        scale = frame.anchor.new_ones(frame.anchor.shape[0])
+        nearest = nearest_neighbours(centred.anchor, self.config.neighbours if sparse else _SCALE_NEIGHBOUR + 1, mask)
+        scale = centred.anchor.new_ones(centred.anchor.shape[0])
         if self.config.scale == "joint":
-            scale = joint_scale(frame.anchor, nearest, mask)
+            scale = joint_scale(centred.anchor, nearest, mask)
         neighbours = nearest if sparse else None
-        mode, frame = int(lines.endpoints is not None), _scaled(frame, scale)
-        bias, filters, pooled = self._all_edges(frame, mask, neighbours, mode)
-        x = self.line(torch.cat([pooled, self._unary(lines, frame, scale, mode)], -1))  # (s, n, c)
+        mode, centred = int(lines.endpoints is not None), _scaled(centred, scale)
+        bias, filters, pooled = self._all_edges(centred, mask, neighbours, mode)
+        x = self.line(torch.cat([pooled, self._unary(lines, centred, scale, mode)], -1))  # (s, n, c)
         x = x if mask is None else x * mask[..., None].to(x.dtype)
-        return x, [Edges(one, filters, neighbours) for one in bias.split(self.config.heads, 1)]
+        return x, [Edges(layer_bias, filters, neighbours) for layer_bias in bias.split(self.config.heads, 1)]
 
     def _all_edges(
-        self, frame: Frame, mask: Tensor | None, neighbours: Tensor | None, mode: int
+        self, centred: CentredLines, mask: Tensor | None, neighbours: Tensor | None, mode: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Biases of all layers, filters and local averages of the edges; in blocks of lines, written to one place."""
-        (sets, n), first = frame.along.shape, self._first_layer(mode)
+        """Biases of all layers, filters and local averages of the edges, computed in blocks of lines."""
+        (sets, n), first = centred.along.shape, self._first_layer(mode)
         k, step = n if neighbours is None else neighbours.shape[-1], n
         if not torch.is_grad_enabled() and not torch.compiler.is_compiling():
             row_bytes = 4 * self.radial.in_features * sets * k
-            step = max(1, _BLOCK_BYTES.get(frame.along.device.type, 1 << 31) // row_bytes)
+            step = max(1, _BLOCK_BYTES.get(centred.along.device.type, 1 << 31) // row_bytes)
         if step >= n:
-            return self._edges(frame, slice(0, n), mask, neighbours, first)
-        whole = [self.head.weight.new_empty(sets, channels, n, k) for channels in self._channels()]
+            return self._edges(centred, slice(0, n), mask, neighbours, first)
+        buffers = [self.head.weight.new_empty(sets, channels, n, k) for channels in self._channels()]
         pooled = []
         for start in range(0, n, step):
             rows = slice(start, min(start + step, n))
-            pooled.append(self._edges(frame, rows, mask, neighbours, first, [part[:, :, rows] for part in whole])[2])
-        return whole[0], whole[1], torch.cat(pooled, 1)
+            out = [buffer[:, :, rows] for buffer in buffers]
+            pooled.append(self._edges(centred, rows, mask, neighbours, first, out)[2])
+        return buffers[0], buffers[1], torch.cat(pooled, 1)
 
     def _edges(
         self,
-        frame: Frame,
+        centred: CentredLines,
         rows: slice,
         mask: Tensor | None,
         neighbours: Tensor | None,
-        first: Callable[[PairInvariants], Tensor],
+        first: Callable[[EdgeInvariants], Tensor],
         out: Sequence[Tensor | None] = (None, None),
     ) -> tuple[Tensor, Tensor, Tensor]:
         index = None if neighbours is None else neighbours[:, rows]
-        own = Frame(*(value[:, rows] for value in frame))
-        near = frame if index is None else Frame(*(gather_lines(value, index) for value in frame))
+        own = CentredLines(*(value[:, rows] for value in centred))
+        near = centred if index is None else CentredLines(*(gather_lines(value, index) for value in centred))
         real = None if mask is None else mask[:, None] if index is None else gather_lines(mask, index)
-        pair = pair_invariants(own, near, self.radial.weight.dtype)
+        pair = edge_invariants(own, near, self.radial.weight.dtype)
         hidden, span = gelu(self.second(gelu(first(pair)))), pair.span  # (s, r, k, e), (s, r, k)
         weight = torch.stack([(span / radius).square().mul(-0.5).exp() for radius in self.radii], -2)
         if real is not None:
             weight = weight * real[..., None, :].to(weight.dtype)
         weight = weight / weight.sum(-1, keepdim=True).clamp_min(1e-6)  # (s, r, radii, k)
         pooled = (weight.to(hidden.dtype) @ hidden).flatten(-2)  # (s, r, radii * e)
-        # Products with the weights on the left put the heads where attention wants them, (s, layers * heads, r, k).
+        # Products with the weights on the left give the layout of the attention, (s, layers * heads, r, k).
         weights, constants = (values.split(self._channels()) for values in (self.head.weight, self.head.bias))
-        parts = zip(weights, constants, out, strict=True)
-        bias, filters = (_product(part, constant, hidden, where) for part, constant, where in parts)
+        products = zip(weights, constants, out, strict=True)
+        bias, filters = (_product(matrix, constant, hidden, buffer) for matrix, constant, buffer in products)
         if real is not None:
             bias = torch.add(bias, mask_bias(real, bias.dtype)[:, None], out=out[0])
         filters = torch.mul(filters, weight[:, None, :, len(self.radii) // 2].to(filters.dtype), out=out[1])
         return bias, filters, pooled
 
     def _channels(self) -> list[int]:
-        """Of the biases of all layers, and of the filters."""
+        """Numbers of channels of the biases of all layers and of the filters."""
         return [self.config.layers * self.config.heads, self.config.filters]
 
-    def _first_layer(self, mode: int) -> Callable[[PairInvariants], Tensor]:
-        """The first layer on the invariants; on a processor, where no gradient is asked for, from tables."""
+    def _first_layer(self, mode: int) -> Callable[[EdgeInvariants], Tensor]:
+        """The first layer on the invariants; from tables on a CPU if no gradient is needed."""
         tabulated = self.radial.weight.device.type == "cpu" and not (
             torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu")
         )
         return partial(self._looked_up, tables=self._tables(mode)) if tabulated else partial(self._first, mode=mode)
 
-    def _first(self, pair: PairInvariants, mode: int) -> Tensor:
-        lengths = torch.stack([pair.gap, *pair.reach, pair.span], -1)  # (s, r, k, 4)
+    def _first(self, pair: EdgeInvariants, mode: int) -> Tensor:
+        lengths = torch.stack([pair.gap, *pair.anchor_distances, pair.span], -1)  # (s, r, k, 4)
         radial = self._bumps_of(lengths)  # (s, r, k, 4, radial)
         radial[..., 0, :] *= pair.skew[..., None]
         angular = _bumps(pair.angle, self.angle_centres.to(lengths.dtype))  # (s, r, k, angular)
         if self.config.signed:
             angular = torch.cat([angular, torch.stack(pair.signed, -1)], -1)  # (s, r, k, angular + 3)
-        # Gain and shift go into the weights: edges are many, weights are few.
+        # Gain and shift are folded into the weights, because there are far fewer weights than edges.
         gain, shift = self.gain[mode], self.shift[mode]
         hidden = linear(radial.flatten(-2), self.radial.weight * gain[:, None], self.radial.bias * gain + shift)
         hidden += linear(angular, self.angular.weight * gain[:, None])
         return hidden
 
-    def _looked_up(self, pair: PairInvariants, tables: Float[Tensor, "rows e"]) -> Tensor:
-        """The same from tables: a sum of functions of one number each, read off at the nearest row.
+    def _looked_up(self, pair: EdgeInvariants, tables: Float[Tensor, "rows e"]) -> Tensor:
+        """The same layer from tables: it is a sum of univariate functions, each read at the nearest row.
 
-        A processor reads eight rows in a fraction of the time that all bumps and their products take.
+        A CPU reads eight rows in a fraction of the time of all bumps and their products.
         """
         lowest, highest = self._length_range()
-        lengths = torch.stack([pair.gap, *pair.reach, pair.span]).add_(_SHORTEST / 2).log_()  # (4, s, r, k)
-        places = lengths.sub_(lowest).mul_((_ROWS - 1) / (highest - lowest)).add_(0.5).clamp_(0, _ROWS - 1)
-        functions = [*places, pair.angle * ((_ROWS - 1) / (torch.pi / 2)) + 0.5]
+        lengths = (
+            torch.stack([pair.gap, *pair.anchor_distances, pair.span]).add_(_MIN_RADIAL / 2).log_()
+        )  # (4, s, r, k)
+        table_rows = (
+            lengths.sub_(lowest).mul_((_TABLE_ROWS - 1) / (highest - lowest)).add_(0.5).clamp_(0, _TABLE_ROWS - 1)
+        )
+        functions = [*table_rows, pair.angle * ((_TABLE_ROWS - 1) / (torch.pi / 2)) + 0.5]
         signed = pair.signed if self.config.signed else ()
         rows = torch.empty(*pair.span.shape, len(functions) + len(signed), dtype=torch.int32)
         weights = torch.ones_like(rows, dtype=pair.span.dtype)
         weights[..., 0] = pair.skew
-        for column, place in enumerate(functions):
-            rows[..., column] = place + column * _ROWS  # rounded down
+        for column, row in enumerate(functions):
+            rows[..., column] = row + column * _TABLE_ROWS  # rounded down
         for last, value in enumerate(signed):
-            rows[..., len(functions) + last] = len(functions) * _ROWS + last
+            rows[..., len(functions) + last] = len(functions) * _TABLE_ROWS + last
             weights[..., len(functions) + last] = value
         rows, weights = rows.flatten(0, -2), weights.flatten(0, -2)  # (s r k, 8)
         hidden = embedding_bag(rows, tables, mode="sum", per_sample_weights=weights)
         return hidden.unflatten(0, pair.span.shape)
 
     def _tables(self, mode: int) -> Float[Tensor, "rows e"]:
-        """What each length and the angle, from its least to its greatest, add to the first layer; then the signed."""
+        """First-layer contributions of each length and of the angle, sampled over their range; then the signed ones."""
         gain, shift, angular = self.gain[mode], self.shift[mode], self.config.angular
-        steps = torch.linspace(0, 1, _ROWS, dtype=gain.dtype)
+        steps = torch.linspace(0, 1, _TABLE_ROWS, dtype=gain.dtype)
         lowest, highest = self._length_range()
         bumps = _bumps(lowest + (highest - lowest) * steps, self.length_centres.to(gain.dtype))  # (rows, radial)
         radial = bumps @ (self.radial.weight * gain[:, None]).unflatten(1, (4, -1)).permute(1, 2, 0)  # (4, rows, e)
@@ -215,14 +220,14 @@ class InvariantEncoder(nn.Module):
         return torch.cat([radial.flatten(0, 1), angle + self.radial.bias * gain + shift, weight[angular:]])
 
     def _length_range(self) -> tuple[float, float]:
-        """Between these logarithms of lengths there are bumps, beyond them none."""
+        """Range of the logarithms of lengths outside which all bumps are zero."""
         first, second, last = self.length_centres[[0, 1, -1]].tolist()
         return first - 2 * (second - first), last + 2 * (second - first)
 
-    def _unary(self, lines: LineSet, frame: Frame, scale: Tensor, mode: int) -> Tensor:
-        """What a line is by itself: its distance from the centre and, for segments, its length."""
+    def _unary(self, lines: LineSet, centred: CentredLines, scale: Tensor, mode: int) -> Tensor:
+        """Features of single lines: the distance from the centre and, for segments, the length."""
         dtype = self.radial.weight.dtype
-        distance = self._bumps_of(frame.square.sqrt().to(dtype))  # (s, n, radial)
+        distance = self._bumps_of(centred.square.sqrt().to(dtype))  # (s, n, radial)
         length = torch.zeros_like(distance)
         if lines.endpoints is not None:
             length = self._bumps_of((lines.lengths() / scale[:, None]).to(dtype))
@@ -230,53 +235,53 @@ class InvariantEncoder(nn.Module):
         return torch.cat([distance * gain[0], length * gain[1]], -1)  # (s, n, 2 * radial)
 
     def _bumps_of(self, length: Tensor) -> Tensor:
-        return _bumps((length + _SHORTEST / 2).log(), self.length_centres.to(length.dtype))
+        return _bumps((length + _MIN_RADIAL / 2).log(), self.length_centres.to(length.dtype))
 
 
-class PairInvariants(NamedTuple):
-    """Invariants of lines with lines, each ``(s, n, k)``; see the head of this module."""
+class EdgeInvariants(NamedTuple):
+    """Invariants of pairs of lines, each ``(s, n, k)``; see the module docstring."""
 
     angle: Tensor
     gap: Tensor
-    skew: Tensor  # how much the gap means: 0 for parallel lines, 1 for perpendicular ones
-    reach: tuple[Tensor, Tensor]
+    skew: Tensor  # weight of the gap: 0 for parallel lines, 1 for perpendicular lines
+    anchor_distances: tuple[Tensor, Tensor]
     span: Tensor
     signed: tuple[Tensor, Tensor, Tensor]  # orientation, two kinds of handedness; in [-1, 1]
 
 
-def pair_invariants(own: Frame, near: Frame, dtype: torch.dtype) -> PairInvariants:
-    """From inner products alone: no vector is ever formed for each pair of a dense set.
+def edge_invariants(own: CentredLines, near: CentredLines, dtype: torch.dtype) -> EdgeInvariants:
+    """Invariants from inner products alone, without a vector per pair of a dense set.
 
-    Differences are taken in float64, the rest is done in ``dtype``.
+    Differences are computed in float64, the rest in ``dtype``.
     """
     cosine = _dot(own.direction, near.direction).clamp(-1, 1)
     along = _dot(own.direction, near.anchor) - own.along[..., None]  # d_i . r
     near_along = _column(near.along, cosine) - _dot(own.anchor, near.direction)  # d_j . r
     square = own.square[..., None] + _column(near.square, cosine) - 2 * _dot(own.anchor, near.anchor)
-    # The reciprocal product of two lines is the determinant that their common perpendicular needs.
+    # The reciprocal product of two lines is the determinant det[d_i, d_j, r] up to sign.
     determinant = -(_dot(own.direction, near.moment) + _dot(own.moment, near.direction)).to(dtype)
-    reach = (square - along.square()).to(dtype).clamp_min(0).sqrt()
-    near_reach = (square - near_along.square()).to(dtype).clamp_min(0).sqrt()
+    anchor_distance = (square - along.square()).to(dtype).clamp_min(0).sqrt()
+    near_anchor_distance = (square - near_along.square()).to(dtype).clamp_min(0).sqrt()
     sine_square = (1 - cosine.square()).to(dtype)
     cosine, along, near_along = cosine.to(dtype), along.to(dtype), near_along.to(dtype)
     span = square.to(dtype).clamp_min(0).sqrt()
     distance = span.clamp_min(1e-6)
-    both = (along / distance) * (near_along / distance)
+    along_product = (along / distance) * (near_along / distance)
     twist = determinant / distance
-    # By half the angle's tangent: in float32 accurate at both ends, unlike the cosine.
+    # From the tangent of half the angle, which is accurate in float32 near 0 and near 90 degrees.
     angle = 2 * (sine_square.clamp_min(0).sqrt() / (1 + cosine.abs())).atan()
-    return PairInvariants(
+    return EdgeInvariants(
         angle=angle,
         gap=determinant.abs() / (sine_square + 1e-4).sqrt(),
-        skew=sine_square / (sine_square + _PARALLEL**2) * (1 + _PARALLEL**2),
-        reach=(reach, near_reach),
+        skew=sine_square / (sine_square + _HALF_WEIGHT_SINE**2) * (1 + _HALF_WEIGHT_SINE**2),
+        anchor_distances=(anchor_distance, near_anchor_distance),
         span=span,
-        signed=(cosine * both, cosine * twist, both * twist),
+        signed=(cosine * along_product, cosine * twist, along_product * twist),
     )
 
 
-def centred(lines: LineSet) -> Frame:
-    """Lines about the middle of their set, in float64, so that coordinates of a national grid do no harm."""
+def centre_lines(lines: LineSet) -> CentredLines:
+    """Lines relative to the centre of their set, in float64, so that large offsets cost no precision."""
     weight = torch.ones_like(lines.direction[..., :1], dtype=torch.float64)
     if lines.mask is not None:
         weight = lines.mask[..., None].to(torch.float64)  # (s, n, 1)
@@ -288,7 +293,7 @@ def centred(lines: LineSet) -> Frame:
         anchor = _feet_from_centre(direction, lines.moment.to(torch.float64), weight)
     anchor = anchor * weight
     moment = torch.linalg.cross(anchor, direction)
-    return Frame(direction, anchor, moment, (direction * anchor).sum(-1), anchor.square().sum(-1))
+    return CentredLines(direction, anchor, moment, (direction * anchor).sum(-1), anchor.square().sum(-1))
 
 
 def joint_scale(
@@ -296,10 +301,10 @@ def joint_scale(
     nearest: Int[Tensor, "s n k"],
     mask: Bool[Tensor, "s n"] | None,
 ) -> Float[Tensor, " s"]:
-    """The length that is one for both maps of a pair: how far the eighth nearest line is.
+    """The unit of length for both maps of a pair: the typical distance to the eighth nearest line.
 
-    The median over the lines of each map, the geometric mean over the two maps. It follows how densely lines stand,
-    not how large a map is, so that a neighbourhood looks the same in a room and in a city.
+    It is the median over the lines of each map and the geometric mean over the two maps. It follows the density of the
+    lines and not the size of the map, so a neighbourhood has the same scale in a room and in a city.
     """
     rank = torch.sym_min(_SCALE_NEIGHBOUR, nearest.shape[-1] - 1)
     index = nearest[..., rank, None].expand(-1, -1, 3)
@@ -314,24 +319,24 @@ def joint_scale(
     return ((logarithm * weight).sum(0) / weight.sum(0).clamp_min(1)).exp().repeat(2)
 
 
-# Inside
+# Private
 
 
-def _scaled(frame: Frame, scale: Float[Tensor, " s"]) -> Frame:
-    """The same lines where ``scale`` is the unit of length."""
+def _scaled(centred: CentredLines, scale: Float[Tensor, " s"]) -> CentredLines:
+    """The same lines with ``scale`` as the unit of length."""
     unit = scale[:, None]
-    anchor, moment = frame.anchor / unit[..., None], frame.moment / unit[..., None]
-    return Frame(frame.direction, anchor, moment, frame.along / unit, frame.square / unit.square())
+    anchor, moment = centred.anchor / unit[..., None], centred.moment / unit[..., None]
+    return CentredLines(centred.direction, anchor, moment, centred.along / unit, centred.square / unit.square())
 
 
 def _feet_from_centre(
     direction: Float[Tensor, "s n 3"], moment: Float[Tensor, "s n 3"], weight: Float[Tensor, "s n 1"]
 ) -> Float[Tensor, "s n 3"]:
-    """Feet of the perpendiculars from the least-squares centre, relative to it."""
+    """Foot points of the perpendiculars from the least-squares centre, relative to it."""
     eye = torch.eye(3, dtype=direction.dtype, device=direction.device)
     outer = (direction * weight).mT @ direction  # (s, 3, 3)
     normal = weight.sum(-2)[..., None].clamp_min(1) * eye - outer
-    # A whisper of a ridge leaves parallel lines a centre; solving again from the new origin takes its effect away.
+    # A small ridge makes the centre of parallel lines unique; solving again from the new origin removes its bias.
     trace = normal.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
     inverse = _inverse(normal + 1e-9 * trace * eye)
     for _ in range(3):
@@ -342,7 +347,7 @@ def _feet_from_centre(
 
 
 def _inverse(matrix: Float[Tensor, "s 3 3"]) -> Float[Tensor, "s 3 3"]:
-    """Of 3x3 matrices by cross products: no solver, hence no wait for the device and no trouble in ONNX."""
+    """Inverse of 3x3 matrices by cross products; unlike a solver it does not synchronise the device."""
     a, b, c = matrix.unbind(-2)
     cofactors = torch.stack([torch.linalg.cross(b, c), torch.linalg.cross(c, a), torch.linalg.cross(a, b)], -1)
     return cofactors / (a * cofactors[..., 0]).sum(-1)[..., None, None]
@@ -371,7 +376,7 @@ def _column(near: Tensor, like: Tensor) -> Tensor:
 def _bumps(x: Tensor, centres: Tensor) -> Tensor:
     """Smooth bumps of ``x``, ``(1 - t² / 4)²`` within ``|t| < 2`` spacings of evenly spaced centres.
 
-    Polynomials, because a processor makes ten of them in the time of one exponential.
+    Polynomials, because a CPU evaluates ten of them in the time of one exponential.
     """
     spread = 2 * (centres[1] - centres[0])
     t = (x / spread)[..., None] - centres / spread

@@ -1,7 +1,7 @@
-"""Networks that match the lines of two maps, behind one interface: ``matcher(source, target) -> MatchOutput``.
+"""Networks that match the lines of two maps, with one interface: ``matcher(source, target) -> MatchOutput``.
 
-:class:`InvariantConfig` makes the default, which sees only what no motion and no change of sign alters;
-:class:`PlueckerConfig` makes PlückerNet as published, which sees raw coordinates.
+:class:`InvariantConfig` is the default network, which sees only invariants of rigid motions and of line signs.
+:class:`PlueckerConfig` is PlückerNet as published, which sees raw coordinates.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Assignment = Literal["transport", "dual-softmax"]
 
 @dataclass(frozen=True)
 class PlueckerConfig:
-    """PlückerNet as published; the defaults are the paper's, the switches its ablations."""
+    """PlückerNet as published; the defaults are those of the paper, the switches are its ablations."""
 
     input_frame: ClassVar[Literal["normalized", "original"]] = "original"  # of the lines it was trained on
 
-    layers: int = 12  # self attention when odd, cross attention when even, counted from one
+    layers: int = 12  # self attention if odd, cross attention if even, counted from one
     heads: int = 4
     neighbours: int = 10
-    hemisphere: bool = False  # re-write each line with its first component positive (Sec. 3.1)
+    hemisphere: bool = False  # flip each line so that its first component is positive (Sec. 3.1)
     style: Style = "group-gelu"  # "batch-relu": ablation
     subspace_coding: bool = True
     cross_attention: bool = True  # False: all layers are self attention
@@ -50,14 +50,14 @@ class InvariantConfig:
 
     input_frame: ClassVar[Literal["normalized", "original"]] = "normalized"
 
-    layers: int = 12  # as above
+    layers: int = 12  # self attention if odd, cross attention if even, counted from one
     heads: int = 4
-    filters: int = 8  # edge filters beside the attention
+    filters: int = 8  # edge filters, which pass messages in addition to the attention
     edge_channels: int = 32
-    neighbours: int = 256  # edges a line has in sets of more than `dense_limit` lines
+    neighbours: int = 256  # edges per line in sets of more than `dense_limit` lines
     dense_limit: int = 1024
     scale: Literal["joint", "metric"] = "joint"
-    signed: bool = True  # edges know orientation and handedness
+    signed: bool = True  # edges include orientation and handedness
     local: bool = True  # edges are averaged over neighbourhoods; False: over the whole set
     cross_attention: bool = True
     matchability_prior: bool = True
@@ -73,10 +73,10 @@ _NETWORKS: dict[str, type[PlueckerConfig] | type[InvariantConfig]] = {
 
 
 class MatchOutput(NamedTuple):
-    """What a matcher says about ``b`` pairs of maps; padding has log-probability -inf and matchability 0.
+    """Output of a matcher for ``b`` pairs of maps; padding has log-probability -inf and matchability 0.
 
-    Under transport all probabilities of a pair of maps sum to one, as do the matchabilities of a map; under the dual
-    softmax each is the probability that this pair is a match, that this line has one.
+    With transport, all probabilities of a pair of maps sum to one, and so do the matchabilities of a map. With the dual
+    softmax, each value is the probability that this pair is a match or that this line has a match.
     """
 
     log_probability: Float[Tensor, "b m n"]
@@ -85,7 +85,7 @@ class MatchOutput(NamedTuple):
 
 
 class Matcher(nn.Module):
-    """A trunk that gives every line a feature, and a head that compares them."""
+    """A trunk that computes line features, and a head that compares them."""
 
     def __init__(self, config: MatcherConfig) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class Matcher(nn.Module):
             self.head = MatchHead(config.assignment, config.sinkhorn, "layer-gelu", config.matchability_prior)
 
     def forward(self, source: LineSet, target: LineSet) -> MatchOutput:
-        """Match ``b`` sources of ``m`` lines with ``b`` targets of ``n``; see :func:`stack_lines` for batches."""
+        """Match ``b`` sources of ``m`` lines with ``b`` targets of ``n``; see :func:`stack_lines` to batch sets."""
         lines = pair_up(source, target)  # 2 b sets of max(m, n, 1) lines
         features = self.trunk(lines)  # (2 b, max, 128)
         x, y = features.chunk(2)
@@ -107,7 +107,7 @@ class Matcher(nn.Module):
 
     @torch.no_grad()
     def match(self, source: LineSet, target: LineSet) -> Float[Tensor, "m n"]:
-        """Log-probabilities for one unbatched pair: what ``register(matcher=net.match)`` asks for."""
+        """Log-probabilities of one unbatched pair."""
         return self(_batch_of_one(source), _batch_of_one(target)).log_probability[0]
 
 
@@ -136,7 +136,7 @@ class PlueckerTrunk(nn.Module):
 
 
 class InvariantTrunk(nn.Module):
-    """Pairwise invariants into the self attention; cross attention sees no geometry."""
+    """Self attention with edges from pairwise invariants; cross attention has no geometry."""
 
     channels = 128
 
@@ -178,7 +178,7 @@ class InvariantTrunk(nn.Module):
 
 
 class MatchHead(nn.Module):
-    """Features to match probabilities (Sec. 3.3), in float32 whatever the trunk was run in."""
+    """Match probabilities from features (Sec. 3.3), in float32 for any precision of the trunk."""
 
     def __init__(
         self, assignment: Assignment, sinkhorn: SinkhornConfig, style: Style, prior: bool, channels: int = 128
@@ -188,7 +188,7 @@ class MatchHead(nn.Module):
         self.sinkhorn = sinkhorn
         self.project = nn.Linear(channels, channels)
         if assignment == "dual-softmax":
-            self.sharpness = nn.Parameter(torch.tensor(3.0))  # logarithm of what cosines are multiplied by
+            self.sharpness = nn.Parameter(torch.tensor(3.0))  # logarithm of the factor of the cosines
         sizes = (3 * channels, 2 * channels, 2 * channels, channels, 1)
         self.matchability = MLP(sizes, style) if prior else None
 
@@ -199,7 +199,7 @@ class MatchHead(nn.Module):
         x_mask: Bool[Tensor, "b m"] | None,
         y_mask: Bool[Tensor, "b n"] | None,
     ) -> MatchOutput:
-        """Compare ``m`` with ``n`` lines."""
+        """Compare ``m`` source lines with ``n`` target lines."""
         dtype = self.project.weight.dtype
         x, y = x.to(dtype), y.to(dtype)
         with torch.autocast(x.device.type, enabled=False):
@@ -214,7 +214,7 @@ class MatchHead(nn.Module):
             return _dual_softmax(self.sharpness.exp() * x, y, (r, s), (x_mask, y_mask))
 
     def _logits(self, x: Tensor, y: Tensor, mask: Tensor | None, other: Tensor | None) -> Tensor:
-        """The network of Eq. (5): a line and the pooled lines of the other map to one number."""
+        """The network of Eq. (5): one logit from a line and the pooled lines of the other map."""
         if self.matchability is None:
             return x.new_zeros(x.shape[:-1])
         pooled = torch.cat([_average(y, other), _maximum(y, other)], -1)  # (b, 2 c)
@@ -223,7 +223,7 @@ class MatchHead(nn.Module):
 
 
 def build_matcher(config: MatcherConfig | Mapping[str, Any]) -> Matcher:
-    """A matcher from a config, or from what :func:`config_to_dict` made of one."""
+    """A matcher from a config, or from the output of :func:`config_to_dict`."""
     return Matcher(config_from_dict(config) if isinstance(config, Mapping) else config)
 
 
@@ -238,7 +238,7 @@ def config_from_dict(data: Mapping[str, Any]) -> MatcherConfig:
     settings = dict(data)
     name = settings.pop("network", None)
     if name not in _NETWORKS:
-        raise InputError(f"unknown network {name!r}; there are {', '.join(_NETWORKS)}")
+        raise InputError(f"unknown network {name!r}; available: {', '.join(_NETWORKS)}")
     _only_fields(settings, _NETWORKS[name])
     if isinstance(settings.get("sinkhorn"), Mapping):
         _only_fields(settings["sinkhorn"], SinkhornConfig)
@@ -247,9 +247,9 @@ def config_from_dict(data: Mapping[str, Any]) -> MatcherConfig:
 
 
 def pair_up(source: LineSet, target: LineSet) -> LineSet:
-    """One batch of sources, then targets, padded to one length of at least one line.
+    """One batch of the sources and then the targets, padded to one length of at least one line.
 
-    Endpoints stay only if both have them: what only one side knows cannot help to compare.
+    Endpoints are kept only if both sides have them.
     """
     if source.direction.ndim != 3 or target.direction.shape[:1] != source.direction.shape[:1]:
         expected = ("b", "n", 3) if source.direction.ndim != 3 else (source.direction.shape[0], "n", 3)
@@ -257,7 +257,7 @@ def pair_up(source: LineSet, target: LineSet) -> LineSet:
         raise ShapeError("direction of a batch of line sets", expected, wrong.direction.shape)
     segments = source.endpoints is not None and target.endpoints is not None
     m, n = source.direction.shape[1], target.direction.shape[1]
-    length = torch.sym_max(torch.sym_max(m, n), 1)  # as `max`, but of sizes that a traced graph leaves open
+    length = torch.sym_max(torch.sym_max(m, n), 1)  # like `max`, but also for symbolic sizes in a traced graph
     unmasked = source.mask is None and target.mask is None and not torch.compiler.is_exporting()
     full = unmasked and m == n and m > 0
     names = ["direction", "moment"] + ["endpoints"] * segments + ["mask"] * (not full)
@@ -271,13 +271,13 @@ def pair_up(source: LineSet, target: LineSet) -> LineSet:
     return LineSet(**{name: torch.cat([padded(source, name), padded(target, name)]) for name in names})
 
 
-# Inside
+# Private
 
 
 def _dual_softmax(
     x: Tensor, y: Tensor, logits: tuple[Tensor, Tensor], masks: tuple[Tensor | None, Tensor | None]
 ) -> MatchOutput:
-    """``log P_ij = log softmax_j S_ij + log softmax_i S_ij + log σ_i + log σ_j``, S the inner products."""
+    """``log P_ij = log softmax_j S_ij + log softmax_i S_ij + log σ_i + log σ_j``, with the inner products S."""
     score = x @ y.mT  # (b, m, n)
     pairs, (x_mask, y_mask) = None, masks
     if x_mask is not None or y_mask is not None:
@@ -301,7 +301,7 @@ def _batch_of_one(lines: LineSet) -> LineSet:
 
 def _average(x: Tensor, mask: Tensor | None) -> Tensor:
     if mask is None:
-        return x.sum(-2) / max(x.shape[-2], 1)  # of no lines: zero
+        return x.sum(-2) / max(x.shape[-2], 1)  # zero if there are no lines
     weight = mask[..., None].to(x.dtype)
     return (x * weight).sum(-2) / weight.sum(-2).clamp_min(1)
 

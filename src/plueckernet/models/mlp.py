@@ -1,7 +1,7 @@
-"""The MLP block that the networks are made of (paper Sec. 3.2, "Basic block"), proof against padding.
+"""The MLP block of the networks (paper Sec. 3.2, "Basic block"), independent of padding.
 
-Sets of lines are padded to one length to be batched. A norm whose statistics run over lines must not see the
-padding, or batching would change the answer; here every such norm takes the mask of real lines.
+Sets of lines are padded to one length for batching. A norm with statistics over lines must exclude the padding, because
+otherwise batching would change the result. Every such norm therefore takes the mask of real lines.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 Style = Literal["group-gelu", "batch-relu", "layer-gelu"]
-"""Norm and activation of the hidden layers: the paper's, its ablation, and the invariant matcher's."""
+"""Norm and activation of the hidden layers: of the paper, of its ablation, and of the invariant matcher."""
 
-_GROUPS = 8  # the paper does not say; a layer with fewer channels has one group a channel
+_GROUPS = 8  # not given in the paper; a layer with fewer channels has one group per channel
 _EPSILON = 1e-5
 
 
 class GroupNorm(nn.Module):
-    """Group norm over the real lines of each set: one mean and variance a group of channels."""
+    """Group norm over the real lines of each set: one mean and variance per group of channels."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class GroupNorm(nn.Module):
     def forward(
         self, x: Float[Tensor, "*batch n c"], mask: Bool[Tensor, "*batch n"] | None
     ) -> Float[Tensor, "*batch n c"]:
-        """Normalise; statistics in float32 at least."""
+        """Normalise, with statistics in float32 or better."""
         wide = _wide(x)
         centred = wide - self._group_mean(_mean_line(wide, mask))
         variance = self._group_mean(_mean_line(centred.square(), mask))  # (*batch, 1, c)
@@ -62,7 +62,7 @@ class BatchNorm(nn.Module):
     def forward(
         self, x: Float[Tensor, "*batch n c"], mask: Bool[Tensor, "*batch n"] | None
     ) -> Float[Tensor, "*batch n c"]:
-        """Normalise, in training by this batch."""
+        """Normalise; in training with the statistics of this batch."""
         wide = _wide(x)
         mean, variance = self.running_mean, self.running_variance
         if self.training:
@@ -77,7 +77,7 @@ class BatchNorm(nn.Module):
 
 
 class LayerNorm(nn.LayerNorm):
-    """Layer norm: each line by itself, so it takes the mask only to look like the others."""
+    """Layer norm of each line separately; the mask is unused and only keeps the interface of the other norms."""
 
     def __init__(self, channels: int) -> None:
         super().__init__(channels)
@@ -88,9 +88,9 @@ class LayerNorm(nn.LayerNorm):
 
 
 class MLP(nn.Module):
-    """``MLP(sizes)`` of the paper: linear layers, with norm and activation after all but the last.
+    """``MLP(sizes)`` of the paper: linear layers with norm and activation after all but the last.
 
-    The first of ``sizes`` is the input, as in the paper's MLP(384, 256, 256, 128, 1) of three times 128 channels.
+    ``sizes[0]`` is the size of the input, as in the paper's MLP(384, 256, 256, 128, 1) with 3 x 128 input channels.
     """
 
     def __init__(self, sizes: Sequence[int], style: Style = "group-gelu") -> None:
@@ -103,19 +103,19 @@ class MLP(nn.Module):
     def forward(
         self, x: Float[Tensor, "*batch n c"], mask: Bool[Tensor, "*batch n"] | None = None
     ) -> Float[Tensor, "*batch n out"]:
-        """Apply to each line; padding takes no part in the norms."""
+        """Apply to each line; padding is excluded from the norms."""
         for linear, norm in zip(self.linear, self.norm, strict=False):
             x = self.activation(norm(linear(x), mask))  # (*batch, n, size)
         return self.linear[-1](x)
 
 
 def _wide(x: Tensor) -> Tensor:
-    """Float32 at least, which is what statistics need."""
+    """Float32 or better, as statistics require."""
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
 def _mean_line(x: Float[Tensor, "*batch n c"], mask: Bool[Tensor, "*batch n"] | None) -> Float[Tensor, "*batch 1 c"]:
-    """Mean over the real lines; of none at all, zero."""
+    """Mean over the real lines; zero if there are none."""
     if mask is None:
         return x.mean(-2, keepdim=True)
     weight = mask[..., None].to(x.dtype)  # (*batch, n, 1)

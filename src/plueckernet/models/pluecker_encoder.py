@@ -1,4 +1,4 @@
-"""The paper's subspace coding (Sec. 3.2): directions and moments through networks of their own, then together."""
+"""Subspace coding of the paper (Sec. 3.2): separate networks for directions and moments, then a joint one."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class PlueckerEncoderConfig:
 
     neighbours: int = 10  # k of Eq. (2), the line itself among them
     subspace_coding: bool = True  # False: one MLP on all six numbers (ablation)
-    hemisphere: bool = False  # re-write each line with its first component positive (Sec. 3.1)
+    hemisphere: bool = False  # flip each line so that its first component is positive (Sec. 3.1)
     style: Style = "group-gelu"
 
 
 class PlueckerEncoder(nn.Module):
-    """Plücker lines ``(v, m)`` to 128 channels."""
+    """Encodes Plücker lines ``(v, m)`` in 128 channels."""
 
     channels = 128
 
@@ -41,7 +41,7 @@ class PlueckerEncoder(nn.Module):
         self.joint = MLP((128, 128, 128), style)
 
     def forward(self, lines: LineSet) -> Float[Tensor, "s n 128"]:
-        """Encode ``s`` sets of ``n`` lines as they stand: the frame and the origin matter."""
+        """Encode ``s`` sets of ``n`` lines in their original frame; the result depends on it."""
         if self.config.hemisphere:
             lines = lines.on_hemisphere()
         dtype = next(self.parameters()).dtype
@@ -66,13 +66,13 @@ class Subspace(nn.Module):
 
     def forward(self, o: Float[Tensor, "s n 3"], mask: Bool[Tensor, "s n"] | None) -> Float[Tensor, "s n 64"]:
         """Line features from directions or moments ``o``."""
-        # Eq. (2): avg_k(θ (o_k - o_i) + φ o_i). Both maps are linear, so averaging the neighbours first is
-        # the same and saves k - 1 of k products.
+        # Eq. (2): avg_k(θ (o_k - o_i) + φ o_i). θ and φ are linear, so averaging the neighbours first gives
+        # the same result with 1 of k products.
         edge = self.mean_of_neighbours(o, mask) - o  # (s, n, 3)
         return self.lift(self.theta(edge) + self.phi(o), mask)
 
     def mean_of_neighbours(self, o: Float[Tensor, "s n 3"], mask: Bool[Tensor, "s n"] | None) -> Float[Tensor, "s n 3"]:
-        """Average of the k nearest (of all, where there are fewer), by angle or by L2 distance."""
+        """Average of the k nearest neighbours (or all, if there are fewer), by angle or by L2 distance."""
         nearest = nearest_neighbours(normalize(o, dim=-1) if self.angular else o, self.neighbours, mask)
         values = gather_lines(o, nearest)  # (s, n, k, 3)
         if mask is None:

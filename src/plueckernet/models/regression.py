@@ -1,4 +1,4 @@
-"""The paper's regression baseline (appendix, "Regression"): a pose straight from pooled features, no matches."""
+"""The paper's regression baseline (appendix, "Regression"): a pose from pooled features without matches."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from plueckernet.models.pluecker_encoder import PlueckerEncoder
 
 
 class RegressedPose(NamedTuple):
-    """``target_T_source`` as the network gives it."""
+    """``target_T_source`` as regressed by the network."""
 
     quaternion: Float[Tensor, "b 4"]  # (w, x, y, z), unit, w >= 0
     translation: Float[Tensor, "b 3"]
 
     def pose(self) -> Pose:
-        """The same as a rigid motion."""
+        """The rigid motion."""
         return Pose(rotation_from_quaternion(self.quaternion), self.translation)
 
 
@@ -45,8 +45,8 @@ class PoseRegressor(nn.Module):
         pooled = features.amax(-2)  # (2 b, 128)
         if lines.mask is not None:
             pooled = torch.where(lines.mask.any(-1, keepdim=True), pooled, 0.0)
-        both = torch.cat(pooled.chunk(2), -1)  # (b, 256)
-        numbers = self.regress(both[:, None])[:, 0]  # (b, 7)
+        joined = torch.cat(pooled.chunk(2), -1)  # (b, 256)
+        numbers = self.regress(joined[:, None])[:, 0]  # (b, 7)
         quaternion = normalize(numbers[:, :4], dim=-1)
         quaternion = torch.where(quaternion[:, :1] < 0, -quaternion, quaternion)
         return RegressedPose(quaternion, numbers[:, 4:])

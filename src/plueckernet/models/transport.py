@@ -1,12 +1,12 @@
-"""Optimal transport between two sets of lines (paper Sec. 3.3, Eq. (6)-(8), Algorithm 1), and its best matches.
+"""Optimal transport between two sets of lines (paper Sec. 3.3, Eq. (6)-(8), Algorithm 1), and the best matches.
 
 Given costs ``H`` (m, n) and matchabilities ``r`` (m), ``s`` (n), each summing to one, the weights ``W`` solve
 
     min <H, W> - λ E(W)   over   W >= 0,  W 1 = r,  Wᵀ 1 = s        Eq. (6)-(7)
     E(W) = -Σ W_ij (log W_ij - 1)                                   Eq. (8)
 
-and are ``W_ij = exp(f_i + g_j - H_ij / λ)`` with potentials ``f = log a``, ``g = log b`` of Algorithm 1. Everything
-here stays in logarithms: nothing underflows, and padding is a matchability of zero.
+and are ``W_ij = exp(f_i + g_j - H_ij / λ)`` with potentials ``f = log a``, ``g = log b`` of Algorithm 1. All
+computations use logarithms, so nothing underflows, and padding has a matchability of zero.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from torch import Tensor
 
 from plueckernet.errors import InputError
 
-_ZERO = -1e9  # stands for log 0 inside the iterations; -inf would breed NaN in gradients
-_KERNEL_RANGE = 40.0  # H / λ up to which exp(-H / λ) keeps float32's full precision
-_BLOCK = 1 << 22  # elements handled at once where no gradient is asked for
+_ZERO = -1e9  # log 0 within the iterations; -inf would give NaN gradients
+_KERNEL_RANGE = 40.0  # range of H / λ up to which exp(-H / λ) has full precision in float32
+_BLOCK_ELEMENTS = 1 << 22  # elements per block when no gradient is needed
 
 
 @dataclass(frozen=True)
 class SinkhornConfig:
-    """Settings of :func:`sinkhorn`; the defaults are the paper's."""
+    """Settings of :func:`sinkhorn`; the defaults are those of the paper."""
 
     regularisation: float = 0.1  # λ, in units of the cost
     iterations: int = 30
 
 
 class TopMatches(NamedTuple):
-    """The best pairs of each set, best first; where there are fewer than asked for, log-probability -inf."""
+    """The most probable pairs of lines of each pair of maps, best first; missing ones have log-probability -inf."""
 
     source: Int[Tensor, "b k"]
     target: Int[Tensor, "b k"]
@@ -56,9 +56,9 @@ def sinkhorn(
         log_r: Logarithms of the source matchabilities.
         log_s: Logarithms of the target matchabilities.
         config: λ and the number of iterations.
-        cost_range: What the caller knows about ``max H - min H``. If it is at most 40 λ, as for distances of unit
-            vectors and λ = 0.1, an iteration costs two matrix-vector products instead of two log-sum-exps, to
-            the same precision.
+        cost_range: An upper bound of ``max H - min H``. If it is at most 40 λ, as for distances of unit vectors and
+            λ = 0.1, an iteration costs two matrix-vector products instead of two log-sum-exps, with the same
+            precision.
     """
     config = config or SinkhornConfig()
     if config.regularisation <= 0:
@@ -69,7 +69,7 @@ def sinkhorn(
     solve = _kernel_potentials if linear else _log_potentials
     f, g = solve(score, r, s, config.iterations)
     if not _differentiated(score, f, g):
-        score.add_(f[..., :, None]).add_(g[..., None, :])  # in place: (m, n) may be all the memory there is
+        score.add_(f[..., :, None]).add_(g[..., None, :])  # in place, because (m, n) may fill the memory
         score.masked_fill_(log_r.isneginf()[..., :, None], -torch.inf)
         return score.masked_fill_(log_s.isneginf()[..., None, :], -torch.inf)
     absent = log_r.isneginf()[..., :, None] | log_s.isneginf()[..., None, :]
@@ -77,8 +77,8 @@ def sinkhorn(
 
 
 def pairwise_distance(x: Float[Tensor, "b m c"], y: Float[Tensor, "b n c"]) -> Float[Tensor, "b m n"]:
-    """``H_ij = |x_i - y_j|`` by one matrix product; a floor under the root keeps the gradient of equal ones finite."""
-    centre = x.mean(-2, keepdim=True) if x.shape[-2] else 0.0  # similar vectors would cancel each other's digits
+    """``H_ij = |x_i - y_j|`` by one matrix product; a floor keeps the gradient finite for equal vectors."""
+    centre = x.mean(-2, keepdim=True) if x.shape[-2] else 0.0  # reduces cancellation between similar vectors
     x, y = x - centre, y - centre
     product = x @ y.mT  # (b, m, n)
     own, other = x.square().sum(-1)[..., :, None], y.square().sum(-1)[..., None, :]
@@ -87,10 +87,10 @@ def pairwise_distance(x: Float[Tensor, "b m c"], y: Float[Tensor, "b n c"]) -> F
     return product.mul_(-2).add_(own).add_(other).clamp_min_(1e-6).sqrt_()
 
 
-def top_matches(log_probability: Float[Tensor, "b m n"], count: int, *, mutual: bool = False) -> TopMatches:
+def top_k_matches(log_probability: Float[Tensor, "b m n"], count: int, *, mutual: bool = False) -> TopMatches:
     """The ``count`` most probable pairs, without sorting the matrix.
 
-    With ``mutual`` only pairs that are the best of both their row and their column are taken.
+    With ``mutual``, only pairs that are the best of their row and of their column are returned.
     """
     m, n = log_probability.shape[-2:]
     count = min(count, min(m, n) if mutual else m * n)
@@ -99,7 +99,7 @@ def top_matches(log_probability: Float[Tensor, "b m n"], count: int, *, mutual: 
         return TopMatches(none.long(), none.long(), none)
     if mutual:
         return _top_mutual(log_probability, count)
-    step = max(1, _BLOCK // n)
+    step = max(1, _BLOCK_ELEMENTS // n)
     starts = range(0, m, step)
     best = [_top_of(log_probability[:, i : i + step], i * n, count) for i in starts]
     value = torch.cat([v for v, _ in best], -1)  # (b, candidates)
@@ -112,19 +112,19 @@ def top_matches(log_probability: Float[Tensor, "b m n"], count: int, *, mutual: 
 def masked_log_softmax(
     logits: Float[Tensor, "*batch n"], mask: Bool[Tensor, "*batch n"] | None, dim: int = -1
 ) -> Float[Tensor, "*batch n"]:
-    """Log-softmax over the real entries, -inf elsewhere; no NaN where nothing is real."""
+    """Log-softmax over the real entries and -inf elsewhere, without NaN if all entries are masked."""
     if mask is None:
         return logits.log_softmax(dim)
     return logits.masked_fill(~mask, _ZERO).log_softmax(dim).masked_fill(~mask, -torch.inf)
 
 
-# Inside
+# Private
 
 
 def _kernel_potentials(score: Tensor, log_r: Tensor, log_s: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
-    """Algorithm 1 with ``Υ = exp(-H / λ)`` made once; its division by ``ΣΥ`` only moves a constant from g to f.
+    """Algorithm 1 with ``Υ = exp(-H / λ)`` computed once; its division by ``ΣΥ`` only moves a constant from g to f.
 
-    A gradient needs no more memory than ``Υ``, however many iterations.
+    The memory of the gradient is that of ``Υ`` for any number of iterations.
     """
     top = score.detach().amax((-2, -1), keepdim=True) if score.numel() else 0.0
     kernel = (score - top).exp_()  # (b, m, n), in [exp(-40), 1]
@@ -136,12 +136,12 @@ def _kernel_potentials(score: Tensor, log_r: Tensor, log_s: Tensor, iterations: 
 
 
 def _all_ones(log_s: Tensor) -> Tensor:
-    """``log b`` at the start: b = 1, but for padding, which must not be heard even once."""
+    """Initial ``log b``: b = 1, except for padding, which must not contribute."""
     return torch.zeros_like(log_s).masked_fill(log_s <= _ZERO, _ZERO)
 
 
 def _log_product(kernel: Tensor, potential: Tensor) -> Tensor:
-    """``log(Υ exp(potential))``; the largest potential is taken out first and put back after."""
+    """``log(Υ exp(potential))``, with the largest potential factored out."""
     if not potential.shape[-1]:
         return potential.new_zeros(kernel.shape[:-1])
     top = potential.detach().amax(-1, keepdim=True)  # (b, 1)
@@ -149,13 +149,13 @@ def _log_product(kernel: Tensor, potential: Tensor) -> Tensor:
 
 
 def _log_potentials(score: Tensor, log_r: Tensor, log_s: Tensor, iterations: int) -> tuple[Tensor, Tensor]:
-    """Algorithm 1 by log-sum-exp, for any λ; in blocks of rows where no gradient is asked for."""
+    """Algorithm 1 by log-sum-exp, for any λ; in blocks of rows if no gradient is needed."""
     f, g = log_r, _all_ones(log_s)
     if 0 in score.shape:
         return f, g
     rows = score.shape[-2]
     if not _differentiated(score, log_r, log_s) and not torch.compiler.is_compiling():
-        rows = max(1, _BLOCK // (score.shape[0] * score.shape[-1]))
+        rows = max(1, _BLOCK_ELEMENTS // (score.shape[0] * score.shape[-1]))
     blocks = list(zip(score.split(rows, -2), log_r.split(rows, -1), strict=True))
     for _ in range(iterations):
         potentials, columns = [], []
@@ -168,7 +168,7 @@ def _log_potentials(score: Tensor, log_r: Tensor, log_s: Tensor, iterations: int
 
 
 def _top_of(block: Tensor, offset: int, count: int) -> tuple[Tensor, Tensor]:
-    """Values and places of the largest entries of some rows; ``offset`` is the place of their first entry."""
+    """Values and flat indices of the largest entries of some rows; ``offset`` is the index of their first entry."""
     flat = block.flatten(-2)
     value, index = flat.topk(min(count, flat.shape[-1]), -1)
     return value, index + offset
@@ -183,7 +183,7 @@ def _top_mutual(log_probability: Tensor, count: int) -> TopMatches:
 
 
 def _differentiated(*tensors: Tensor) -> bool:
-    """Whether autograd follows these; in-place and blockwise shortcuts are for when it does not."""
+    """Whether autograd tracks these tensors; if not, in-place and blockwise computation is allowed."""
     if torch.compiler.is_compiling():
         return True
     return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)

@@ -1,7 +1,7 @@
-"""Checkpoints: folders of safetensors files and a JSON file, complete or not there; no pickle.
+"""Checkpoints: folders of safetensors files and a JSON file, written atomically; no pickle.
 
-A full checkpoint has ``model``, ``ema`` (where there is one), ``first_moment`` and ``second_moment``; the weights to be
-used are ``ema`` if it is there, else ``model``.
+A full checkpoint has ``model``, ``ema`` (if there is a moving average), ``first_moment`` and ``second_moment``. The
+weights to use are ``ema`` if present, otherwise ``model``.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ Tensors = Mapping[str, Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Named groups of tensors, and everything else as plain data."""
+    """Named groups of tensors, and the remaining state as plain data."""
 
     tensors: Mapping[str, Tensors]
     state: Mapping[str, Any]
 
     @property
     def weights(self) -> Tensors:
-        """What is validated, exported and used."""
+        """The weights that are validated, exported and used."""
         return self.tensors["ema"] if "ema" in self.tensors else self.tensors["model"]
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write ``folder`` anew; whenever this is interrupted, :func:`load_checkpoint` finds the old one or the new."""
-    new, old = _beside(folder, "new"), _beside(folder, "old")
+    """Replace ``folder``; after an interruption at any point, :func:`load_checkpoint` reads the old or the new one."""
+    new, old = _sibling(folder, "new"), _sibling(folder, "old")
     try:
         if not folder.exists() and old.exists():
             old.rename(folder)  # interrupted between the two steps below
@@ -62,15 +62,15 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(folder: Path) -> Checkpoint:
-    """Read what :func:`save_checkpoint` wrote; tensors are on the CPU."""
-    if not (folder / _STATE).is_file() and (_beside(folder, "old") / _STATE).is_file():
-        folder = _beside(folder, "old")
+    """Read a checkpoint of :func:`save_checkpoint`; the tensors are on the CPU."""
+    if not (folder / _STATE).is_file() and (_sibling(folder, "old") / _STATE).is_file():
+        folder = _sibling(folder, "old")
     if not (folder / _STATE).is_file():
-        raise InputError(f"{folder}: no checkpoint there")
+        raise InputError(f"{folder}: no checkpoint")
     try:
         state = json.loads((folder / _STATE).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise FormatError(folder / _STATE, f"not readable: {error}") from error
+        raise FormatError(folder / _STATE, f"cannot be read: {error}") from error
     tensors = {}
     for file in sorted(folder.glob("*.safetensors")):
         try:
@@ -82,15 +82,15 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     return Checkpoint(tensors, state)
 
 
-def find_checkpoint(place: Path) -> Path:
-    """The checkpoint that is meant by a folder: itself, or the best of the run in it, or its last."""
-    for folder in (place, place / "best", place / "last"):
-        if (folder / _STATE).is_file() or (_beside(folder, "old") / _STATE).is_file():
+def find_checkpoint(path: Path) -> Path:
+    """The folder itself if it is a checkpoint, otherwise the best or the last checkpoint of the training in it."""
+    for folder in (path, path / "best", path / "last"):
+        if (folder / _STATE).is_file() or (_sibling(folder, "old") / _STATE).is_file():
             return folder
-    raise InputError(f"{place}: neither a checkpoint nor a folder of `plueckernet train`")
+    raise InputError(f"{path}: neither a checkpoint nor a folder of `plueckernet train`")
 
 
-def _beside(folder: Path, suffix: str) -> Path:
+def _sibling(folder: Path, suffix: str) -> Path:
     return folder.with_name(f"{folder.name}.{suffix}")
 
 

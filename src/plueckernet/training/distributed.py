@@ -1,4 +1,4 @@
-"""One process or several: what `torchrun` says about them."""
+"""Training in one process, or in several processes started by `torchrun`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from plueckernet.errors import InputError
 
 @dataclass(frozen=True)
 class Processes:
-    """Which of how many processes this is, and where it computes."""
+    """Rank of this process, number of processes, and device."""
 
     device: torch.device
     rank: int = 0
@@ -25,17 +25,17 @@ class Processes:
 
     @property
     def first(self) -> bool:
-        """Whether this is the one that validates, writes and talks."""
+        """Whether this process validates, writes files and reports."""
         return self.rank == 0
 
     def parallel(self, network: nn.Module) -> nn.Module:
-        """The network, its gradients averaged over the processes."""
+        """The network with gradients averaged over the processes."""
         if self.world == 1:
             return network
         return DistributedDataParallel(network, device_ids=[self.device] if self.device.type == "cuda" else None)
 
-    def share(self, pairs: int) -> float:
-        """What a mean over these pairs is multiplied by, so that the mean over processes is one over all pairs."""
+    def loss_weight(self, pairs: int) -> float:
+        """Weight of the mean loss over these pairs, so that the mean over processes is the mean over all pairs."""
         if self.world == 1:
             return 1.0
         total = torch.tensor([pairs], device=self.device)
@@ -52,7 +52,7 @@ class Processes:
 
 @contextmanager
 def processes(device: str, batch: int) -> Iterator[Processes]:
-    """Join the other processes, if `torchrun` started this one; ``cuda`` then means a GPU for each."""
+    """Join the process group if `torchrun` started this process; ``cuda`` then means one GPU per process."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world == 1:
         yield Processes(torch.device(device))

@@ -1,4 +1,4 @@
-"""From a checkpoint to weights that can be shipped: safetensors and a card."""
+"""Export of a checkpoint as weights: safetensors and a card."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from plueckernet.models.weights import ModelCard, save_pretrained
 from plueckernet.training.checkpoint import find_checkpoint, load_checkpoint
 from plueckernet.training.config import parse_model
 
-MOST_BYTES = 10_000_000  # of a file that ships with the package
+MAX_WEIGHT_BYTES = 10_000_000  # of a file that ships with the package
 
 
 def export_weights(
     checkpoint: Path, out: Path, *, name: str | None = None, results: Path | None = None, half: bool = False
 ) -> Path:
-    """Write ``out/NAME.safetensors`` and its card; ``checkpoint`` may be the folder of a training, whose best is taken.
+    """Write ``out/NAME.safetensors`` and its card; for the folder of a training the best checkpoint is exported.
 
-    The card's numbers are those of the last validation, and what the JSON file ``results`` says. With ``half`` the
-    weights are written in 16 bits; they are float32 again when loaded.
+    The card has the numbers of the best validation and the content of the JSON file ``results``. With ``half`` the
+    weights are written in 16 bits; they are converted to float32 when loaded.
     """
     folder = find_checkpoint(checkpoint)
     loaded = load_checkpoint(folder)
@@ -32,8 +32,8 @@ def export_weights(
         raise FormatError(folder, f"weights do not fit the config: {error}") from error
     model = model.half() if half else model
     size = sum(value.numel() * value.element_size() for value in model.state_dict().values())
-    if size > MOST_BYTES:
-        raise InputError(f"{folder}: {size / 1e6:.1f} MB of weights are more than 10 MB; export them in 16 bits")
+    if size > MAX_WEIGHT_BYTES:
+        raise InputError(f"{folder}: {size / 1e6:.1f} MB of weights exceed 10 MB; export them in 16 bits")
     numbers: dict[str, Any] = {"steps": loaded.state["step"], "validation": loaded.state["best"]}
     card = ModelCard(
         name=name or config["name"],

@@ -1,4 +1,4 @@
-"""What a training says: a progress bar, lines of JSON in ``log.jsonl``, and TensorBoard where it is installed."""
+"""Reports of a training: a progress bar, lines of JSON in ``log.jsonl``, and TensorBoard if it is installed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from plueckernet.training.validation import Validation
 
-_PATIENCE = 15.0  # seconds between lines where there is no terminal for a bar
+_LINE_INTERVAL = 15.0  # seconds between lines if there is no terminal for a progress bar
 
 
 class Reporter:
-    """Speaks for the first process; the others are silent."""
+    """Reports the progress of a training; only the first process has one."""
 
     def __init__(self, out: Path, steps: int, *, quiet: bool) -> None:
         self._console = Console(stderr=True, quiet=quiet)
@@ -30,7 +30,7 @@ class Reporter:
         self._bar = Progress(*columns, console=self._console, disable=not terminal)
         self._task = self._bar.add_task("training", total=steps, news="")
         self._plain = not terminal
-        self._spoken = 0.0
+        self._last_line = 0.0
         self._success = ""
         self._log = (out / "log.jsonl").open("a", encoding="utf-8")
         self._board: Any = None
@@ -41,29 +41,31 @@ class Reporter:
         self._bar.start()
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a permanent line."""
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def step(self, step: int, numbers: Mapping[str, float]) -> None:
-        """How training goes, after ``step`` steps."""
+        """Report the numbers after ``step`` steps."""
         self._record("train", step, numbers)
         news = ", ".join(f"{name} {value:.4g}" for name, value in numbers.items() if name in ("loss", "precision"))
         news += self._success
         self._bar.update(self._task, completed=step, news=news)
-        if self._plain and time.monotonic() - self._spoken > _PATIENCE:
-            self._spoken = time.monotonic()
-            self.say(f"step {step} of {self._bar.tasks[0].total:.0f}: {news}, {numbers['milliseconds']:.0f} ms a step")
+        if self._plain and time.monotonic() - self._last_line > _LINE_INTERVAL:
+            self._last_line = time.monotonic()
+            self.say(
+                f"step {step} of {self._bar.tasks[0].total:.0f}: {news}, {numbers['milliseconds']:.0f} ms per step"
+            )
 
     def validation(self, validation: Validation, *, best: bool) -> None:
-        """What held-out pairs say."""
+        """Report a validation."""
         for name, cell in validation.cells.items():
             self._record(f"validation/{name}", validation.step, cell)
-        self._success = f", held out {100 * validation.success:.1f} %"
+        self._success = f", validation {100 * validation.success:.1f} %"
         cells = ", ".join(f"{name} {100 * cell['success']:.0f}" for name, cell in validation.cells.items())
         self.say(f"step {validation.step}: success {100 * validation.success:.1f} % ({cells}){', the best' * best}")
 
     def close(self) -> None:
-        """Finish the bar and the files."""
+        """Close the progress bar and the files."""
         self._bar.stop()
         self._log.close()
         if self._board is not None:

@@ -1,4 +1,4 @@
-"""A training from beginning to end: steps, with reports, checkpoints and validation on the way."""
+"""A complete training: steps, reports, checkpoints and validations."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Ending = Literal["finished", "time", "interrupted"]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How a training ended."""
+class TrainingOutcome:
+    """The result of a training."""
 
-    step: int  # steps taken, earlier runs included
+    step: int  # steps taken, including those of earlier runs
     ending: Ending
     best: Mapping[str, Any] | None  # the best validation so far
-    skipped: int  # steps left out because they were bad
-    returned: int  # times training went back to where it was good
+    skipped: int  # bad steps that were not taken
+    rollbacks: int  # times training was rolled back to a snapshot
 
 
 def train(
@@ -46,60 +46,60 @@ def train(
     minutes: float | None = None,
     source: PairSource | None = None,
     quiet: bool = False,
-) -> Outcome:
-    """Train as the config says and leave ``out/last`` and ``out/best``; stops cleanly after ``minutes``.
+) -> TrainingOutcome:
+    """Train as configured and write ``out/last`` and ``out/best``; stop cleanly after ``minutes``.
 
-    Pairs come from the config's [data], or from ``source``. Under `torchrun` each process calls this alike.
+    Pairs come from the config's [data], or from ``source``. Under `torchrun` every process calls this function.
     """
     settings = config.train
     clock = _Clock(minutes)
     with ExitStack() as stack:
-        these = stack.enter_context(processes(device, settings.batch))
-        if these.device.type == "cuda":
+        group = stack.enter_context(processes(device, settings.batch))
+        if group.device.type == "cuda":
             stack.enter_context(float32_products("high"))  # TF32
         stop = stack.enter_context(_signals())
-        trainer = Trainer(config, these)
+        trainer = Trainer(config, group)
         last = out / "last"
         if resume:
             trainer.load(load_checkpoint(last))
-            if (out / "best" / "state.json").exists():  # newer than `last`, if something broke in between
+            if (out / "best" / "state.json").exists():  # newer than `last` if the run was interrupted in between
                 trainer.best = load_checkpoint(out / "best").state["best"]
         elif (last / "state.json").exists():
-            raise InputError(f"{out} already has a training: continue it by --resume, or choose another folder")
+            raise InputError(f"{out} already has a training: continue it with --resume, or choose another folder")
         if source is None:
             source = PairStream(
-                config.data, batch=settings.batch, device=str(these.device), seed=settings.seed,
-                rank=these.rank, world=these.world, workers=settings.workers,
+                config.data, batch=settings.batch, device=str(group.device), seed=settings.seed,
+                rank=group.rank, world=group.world, workers=settings.workers,
             )  # fmt: skip
             stack.callback(source.close)
-        office = None
-        if these.first:
-            office = stack.enter_context(_Office.opened(config, out, these.device, quiet))
-        return _loop(trainer, source, office, clock, stop)
+        host = None
+        if group.first:
+            host = stack.enter_context(_Host.opened(config, out, group.device, quiet))
+        return _loop(trainer, source, host, clock, stop)
 
 
-def _loop(trainer: Trainer, source: PairSource, office: _Office | None, clock: _Clock, stop: _Stop) -> Outcome:
+def _loop(trainer: Trainer, source: PairSource, host: _Host | None, clock: _Clock, stop: _Stop) -> TrainingOutcome:
     steps = trainer.config.train.steps
     ending: Ending = "finished"
     batch = source.batch(trainer.step) if trainer.step < steps else None
-    if office is not None:
-        office.begin(trainer.step)
+    if host is not None:
+        host.begin(trainer.step)
     while batch is not None:
         result = trainer.advance(batch, source, stop=stop.wanted or clock.over())
         batch = result.following
-        if office is not None:
-            office.after(trainer, result)
+        if host is not None:
+            host.after(trainer, result)
         if result.stop and batch is not None:
             ending = "interrupted" if stop.wanted else "time"
             break
-    if office is not None:
-        office.end(trainer, ending)
+    if host is not None:
+        host.end(trainer, ending)
     guard = trainer.guard
-    return Outcome(trainer.step, ending, trainer.best, guard.skipped, guard.returned)
+    return TrainingOutcome(trainer.step, ending, trainer.best, guard.skipped, guard.rollbacks)
 
 
-class _Office:
-    """What only the first process does: validate, write, report."""
+class _Host:
+    """The tasks of the first process only: validation, checkpoints, reports."""
 
     def __init__(self, config: TrainingConfig, out: Path, reporter: Reporter, validator: Validator) -> None:
         self.config, self.out, self.reporter, self.validator = config, out, reporter, validator
@@ -108,26 +108,24 @@ class _Office:
 
     @staticmethod
     @contextmanager
-    def opened(config: TrainingConfig, out: Path, device: torch.device, quiet: bool) -> Iterator[_Office]:
+    def opened(config: TrainingConfig, out: Path, device: torch.device, quiet: bool) -> Iterator[_Host]:
         with closing(Validator(config.validation, device)) as validator:
             try:
                 out.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise InputError(f"{out}: cannot be made: {error.strerror or error}") from error
+                raise InputError(f"{out}: cannot be created: {error.strerror or error}") from error
             with closing(Reporter(out, config.train.steps, quiet=quiet)) as reporter:
-                yield _Office(config, out, reporter, validator)
+                yield _Host(config, out, reporter, validator)
 
     def begin(self, step: int) -> None:
-        """From here on time is counted: the first pairs are there."""
+        """Start the timing, after the first pairs have been made."""
         self._logged, self._logged_step = time.monotonic(), step
 
     def after(self, trainer: Trainer, result: StepResult) -> None:
-        """Everything that may be due after a step."""
+        """Reports, validation and checkpoints that are due after a step."""
         settings, step = self.config.train, trainer.step
-        if result.verdict == "back":
-            self.reporter.say(
-                f"step {step}: went back to where it was good, with half the rate (loss {result.loss:.3g})"
-            )
+        if result.decision == "rollback":
+            self.reporter.say(f"step {step}: rolled back, learning rate halved (loss {result.loss:.3g})")
         if step % settings.log_every == 0 or step == settings.steps:
             self._log(trainer, result)
         every = self.config.validation.every
@@ -139,16 +137,16 @@ class _Office:
             self._saved = time.monotonic()
 
     def end(self, trainer: Trainer, ending: Ending) -> None:
-        """Leave a checkpoint, before anything else and again with what the validation under way says."""
+        """Write a checkpoint at once, and again if the pending validation gives a new best."""
         save_checkpoint(self.out / "last", trainer.checkpoint())
         if self._collect(trainer, wait=True):
             save_checkpoint(self.out / "last", trainer.checkpoint())
         steps, guard = self.config.train.steps, trainer.guard
         if guard.skipped:
-            self.reporter.say(f"{guard.skipped} bad steps were left out; went back {guard.returned} times")
-        why = {"finished": "finished", "time": "time is up", "interrupted": "interrupted"}[ending]
-        more = "" if ending == "finished" else "; --resume continues"
-        self.reporter.say(f"{why} after {trainer.step} of {steps} steps, checkpoint in {self.out / 'last'}{more}")
+            self.reporter.say(f"{guard.skipped} bad steps skipped, {guard.rollbacks} rollbacks")
+        reason = {"finished": "finished", "time": "time limit reached", "interrupted": "interrupted"}[ending]
+        hint = "" if ending == "finished" else "; --resume continues"
+        self.reporter.say(f"{reason} after {trainer.step} of {steps} steps, checkpoint in {self.out / 'last'}{hint}")
 
     def _log(self, trainer: Trainer, result: StepResult) -> None:
         now = time.monotonic()
@@ -159,8 +157,8 @@ class _Office:
         self.reporter.step(trainer.step, numbers)
 
     def _collect(self, trainer: Trainer, *, wait: bool) -> bool:
-        """Report the validations that are done, keep the best; whether there was a new best."""
-        found = False
+        """Report finished validations and save the best; whether there was a new best."""
+        improved = False
         for validation, weights in self.validator.finished(wait=wait):
             best = trainer.best is None or validation.rank > tuple(trainer.best["rank"])
             if best:
@@ -168,12 +166,12 @@ class _Office:
                 state = trainer.description() | {"step": validation.step}
                 save_checkpoint(self.out / "best", Checkpoint({"model": weights}, state))
             self.reporter.validation(validation, best=best)
-            found = found or best
-        return found
+            improved = improved or best
+        return improved
 
 
 class _Clock:
-    """When time is up."""
+    """The time limit."""
 
     def __init__(self, minutes: float | None) -> None:
         self._end = math.inf if minutes is None else time.monotonic() + 60 * minutes
@@ -183,26 +181,26 @@ class _Clock:
 
 
 class _Stop:
-    """Whether somebody asked to stop."""
+    """Whether a signal requested a stop."""
 
     wanted = False
 
 
 @contextmanager
 def _signals() -> Iterator[_Stop]:
-    """Let the first SIGINT or SIGTERM end training after the step under way; a second one ends it at once."""
+    """The first SIGINT or SIGTERM ends training after the current step; a second one ends it at once."""
     stop = _Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def asked(number: int, _frame: object) -> None:
+    def request(number: int, _frame: object) -> None:
         stop.wanted = True
         signal.signal(number, before[signal.Signals(number)])
 
     for number in before:
-        signal.signal(number, asked)
+        signal.signal(number, request)
     try:
         yield stop
     finally:

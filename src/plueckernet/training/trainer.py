@@ -1,4 +1,4 @@
-"""One step after the other: everything that changes while a network is trained, and how."""
+"""Training steps and the state that they change."""
 
 from __future__ import annotations
 
@@ -18,54 +18,54 @@ from plueckernet.models import MatchOutput
 from plueckernet.training.checkpoint import Checkpoint
 from plueckernet.training.config import TrainingConfig, TrainSettings, parse_model
 from plueckernet.training.distributed import Processes
-from plueckernet.training.guard import SNAPSHOT_EVERY, Guard
-from plueckernet.training.objective import Prediction, autocast, loss_of, match_quality, match_sums
+from plueckernet.training.guard import SNAPSHOT_EVERY, Guard, StepDecision
+from plueckernet.training.objective import NetworkOutput, autocast, loss_of, match_quality, match_sums
 from plueckernet.version import __version__
 
-_COUNT = "#steps"  # after a parameter's name: how many steps its moments have seen
+_COUNT = "#steps"  # suffix of a parameter's name: number of optimizer steps of its moments
 
 
 @runtime_checkable
 class PairSource(Protocol):
-    """Where pairs come from: the same step gives the same pairs, so that resuming needs no state of it."""
+    """A source of pairs; it gives the same pairs for the same step, so resuming needs no state."""
 
     def batch(self, step: int) -> PairBatch:
         """The pairs of a step."""
         ...
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Release its resources."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class StepResult:
-    """What happened in a step."""
+    """The result of a step."""
 
     loss: float
-    gradient: float  # length before clipping
+    gradient: float  # norm before clipping
     rate: float
-    verdict: str
-    stop: bool  # some process wants to
-    quality: Mapping[str, float]  # of the matches; in steps that are logged
+    decision: StepDecision
+    stop: bool  # whether any process requested a stop
+    quality: Mapping[str, float]  # of the matches; only in steps that are logged
     following: PairBatch | None  # the next pairs, made while the device was busy
 
 
 class Trainer:
-    """Network, moving average, optimizer: everything that changes from step to step."""
+    """Network, moving average and optimizer."""
 
-    def __init__(self, config: TrainingConfig, these: Processes) -> None:
+    def __init__(self, config: TrainingConfig, group: Processes) -> None:
         self.config = config
-        self.these = these
+        self.group = group
         settings = config.train
         model = config.model.pretrained(settings.start) if settings.start else config.model.build(settings.seed)
-        self.network: nn.Module = model.to(these.device)
+        self.network: nn.Module = model.to(group.device)
         self.average = copy.deepcopy(self.network).requires_grad_(False) if settings.ema else None
         self.optimizer = torch.optim.AdamW(
             self.network.parameters(), lr=settings.lr, weight_decay=settings.weight_decay,
-            fused=these.device.type == "cuda",
+            fused=group.device.type == "cuda",
         )  # fmt: skip
-        forward = these.parallel(self.network)
+        forward = group.parallel(self.network)
         self._forward = torch.compile(forward, dynamic=False) if settings.compile else forward
         self.guard = Guard()
         self.step = 0
@@ -78,44 +78,44 @@ class Trainer:
         return self.network if self.average is None else self.average
 
     def advance(self, batch: PairBatch, source: PairSource, *, stop: bool = False) -> StepResult:
-        """One step, unless it is a bad one; the pairs of the next are drawn while the device computes.
+        """Take one step unless it is bad; the next pairs are made while the device computes.
 
-        ``stop`` says that this process wants to end, which then holds for all of them.
+        ``stop`` requests all processes to end after this step.
         """
-        settings, device = self.config.train, self.these.device
-        # By its number alone a step knows its random numbers: whoever resumes draws the same ones.
-        torch.manual_seed(hash((settings.seed, self.step, self.these.rank)) % 2**63)
+        settings, device = self.config.train, self.group.device
+        # The random numbers depend only on the step, so a resumed training draws the same ones.
+        torch.manual_seed(hash((settings.seed, self.step, self.group.rank)) % 2**63)
         rate = self.guard.rate * learning_rate(self.step, settings)
         self.optimizer.param_groups[0]["lr"] = rate
         with autocast(device.type, settings.precision == "bf16"):
             output = self._forward(batch.source, batch.target)
-        loss = loss_of(self.network, output, batch) * self.these.share(len(batch.correspondence))
+        loss = loss_of(self.network, output, batch) * self.group.loss_weight(len(batch.correspondence))
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        length = nn.utils.clip_grad_norm_(self.network.parameters(), settings.clip)
-        flag = torch.full_like(length, float(stop))
-        numbers = self.these.average(torch.stack([loss.detach().to(length.dtype), length, flag]))
+        norm = nn.utils.clip_grad_norm_(self.network.parameters(), settings.clip)
+        flag = torch.full_like(norm, float(stop))
+        numbers = self.group.average(torch.stack([loss.detach().to(norm.dtype), norm, flag]))
         upcoming = source.batch(self.step + 1) if self.step + 1 < settings.steps else None
-        value, gradient, stopping = numbers.tolist()  # waits for the device
+        value, gradient, stopping = numbers.tolist()  # synchronises with the device
         logged = (self.step + 1) % settings.log_every == 0 or self.step + 1 == settings.steps
         quality = _quality(output, batch) if logged else {}
-        verdict = self.guard.judge(value, gradient)
-        self._take(verdict)
+        decision = self.guard.judge(value, gradient)
+        self._apply(decision)
         self.step += 1
-        if verdict == "good" and self.step % SNAPSHOT_EVERY == 0:
+        if decision == "take" and self.step % SNAPSHOT_EVERY == 0:
             self._snapshots = [self._snapshots[-1], self._snapshot()]
-        return StepResult(value, gradient, rate, verdict, stopping > 0, quality, upcoming)
+        return StepResult(value, gradient, rate, decision, stopping > 0, quality, upcoming)
 
-    def _take(self, verdict: str) -> None:
-        if verdict == "good":
+    def _apply(self, decision: StepDecision) -> None:
+        if decision == "take":
             self.optimizer.step()
-            self._follow()
-        elif verdict == "back":
-            self._restore(self._snapshots[0])  # the older one: the newer may already be on the way down
+            self._update_average()
+        elif decision == "rollback":
+            self._restore(self._snapshots[0])  # the older one: the newer may already be diverging
 
     @torch.no_grad()
-    def _follow(self) -> None:
-        """Move the average towards the weights, faster at first."""
+    def _update_average(self) -> None:
+        """Move the average towards the weights; faster in the first steps."""
         if self.average is None:
             return
         decay = min(self.config.train.ema, (1 + self.step) / (10 + self.step))
@@ -123,21 +123,21 @@ class Trainer:
         for own, new in zip(self.average.buffers(), self.network.buffers(), strict=True):
             own.copy_(new)
 
-    # Keeping and restoring
+    # Checkpoints and snapshots
 
     def checkpoint(self) -> Checkpoint:
-        """Everything needed to go on as if nothing had happened."""
+        """The complete state, from which training resumes exactly."""
         return Checkpoint(self._tensors(), self.description() | {"guard": self.guard.state()})
 
     def description(self) -> dict[str, Any]:
-        """What this is and how far it is, as plain data."""
+        """Version, step, best validation and config as plain data."""
         return {"version": __version__, "step": self.step, "best": self.best, "config": self.config.to_tables()}
 
     def load(self, checkpoint: Checkpoint) -> None:
-        """Go on from a checkpoint; one of another network raises :class:`InputError`."""
+        """Restore a checkpoint; a checkpoint of another network raises :class:`InputError`."""
         state = checkpoint.state
         if parse_model(state["config"]["model"], Path("state.json")) != self.config.model:
-            raise InputError("the checkpoint is of another network than [model] describes")
+            raise InputError("the checkpoint belongs to another network than [model] describes")
         self._restore(checkpoint.tensors)
         self.step, self.best = state["step"], state["best"]
         self.guard.load(state["guard"])
@@ -150,8 +150,8 @@ class Trainer:
         if self.average is not None:
             groups["ema"] = dict(self.average.state_dict())
         for group, key in (("first_moment", "exp_avg"), ("second_moment", "exp_avg_sq")):
-            groups[group] = {names[i]: one[key] for i, one in moments.items()}
-        groups["second_moment"] |= {f"{names[i]}{_COUNT}": one["step"] for i, one in moments.items()}
+            groups[group] = {names[i]: state[key] for i, state in moments.items()}
+        groups["second_moment"] |= {f"{names[i]}{_COUNT}": state["step"] for i, state in moments.items()}
         return groups
 
     def _snapshot(self) -> dict[str, dict[str, Tensor]]:
@@ -179,14 +179,14 @@ class Trainer:
             raise InputError(f"the checkpoint does not fit the network: {error}") from error
 
 
-def _quality(output: Prediction, batch: PairBatch) -> dict[str, float]:
+def _quality(output: NetworkOutput, batch: PairBatch) -> dict[str, float]:
     if not isinstance(output, MatchOutput):
         return {}
     return match_quality(match_sums(output.log_probability, batch.correspondence), len(batch.correspondence))
 
 
 def learning_rate(step: int, settings: TrainSettings) -> float:
-    """Linear increase, then half a cosine down to nothing, or constant."""
+    """Linear warm-up, then a half cosine down to zero or a constant rate."""
     warm = min(1.0, (step + 1) / max(1, settings.warmup))
     if settings.schedule == "constant":
         return settings.lr * warm

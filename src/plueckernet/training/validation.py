@@ -1,4 +1,4 @@
-"""Validation by the real pipeline: matches, then :func:`register`, then pose errors, on pairs never trained on."""
+"""Validation by the complete pipeline: matching, :func:`register` and pose errors on held-out pairs."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from plueckernet.geometry import LineSet, Pose
 from plueckernet.models import MatchOutput
 from plueckernet.registration import RegistrationSettings, register
 from plueckernet.training.config import ValidationSettings
-from plueckernet.training.objective import Prediction, loss_of, match_quality, match_sums
+from plueckernet.training.objective import NetworkOutput, loss_of, match_quality, match_sums
 
-SEED = 1_000_003  # of the held-out pairs, whatever the seed of the training
-_CHUNK = 16  # pairs the network sees at once
+SEED = 1_000_003  # of the held-out pairs, independent of the seed of the training
+_BATCH_PAIRS = 16  # largest batch of the network
 Error = tuple[float, float]  # degrees, metres
 
 
 @dataclass(frozen=True)
 class Validation:
-    """What the weights of one step are worth."""
+    """Validation results of the weights of one step."""
 
     step: int
-    cells: Mapping[str, Mapping[str, float]]  # of each kind of pairs: success, median errors, quality of the matches
+    cells: Mapping[str, Mapping[str, float]]  # per kind of pairs: success rate, median errors, quality of the matches
 
     @property
     def success(self) -> float:
-        """Share of right poses, averaged over the cells."""
+        """Fraction of correct poses, averaged over the cells."""
         return statistics.fmean(cell["success"] for cell in self.cells.values())
 
     @property
     def rank(self) -> tuple[float, float]:
-        """The larger, the better: success, then average precision of the matches or, without any, the loss."""
+        """Sort key, larger is better: success, then average precision of the matches or the negative loss."""
         second = (cell.get("average_precision", -cell["loss"]) for cell in self.cells.values())
         return self.success, statistics.fmean(second)
 
@@ -53,7 +53,7 @@ class Validation:
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """One pair with what the network says about it, in arrays that go to another process cheaply."""
+    """One pair and its match probabilities, as arrays that are cheap to send to another process."""
 
     source: Mapping[str, np.ndarray]
     target: Mapping[str, np.ndarray]
@@ -63,7 +63,7 @@ class _Task:
 
 
 class _Pending:
-    """A validation under way."""
+    """A validation whose poses are not all estimated yet."""
 
     def __init__(self, step: int, weights: Mapping[str, Tensor]) -> None:
         self.step = step
@@ -76,7 +76,7 @@ class _Pending:
 
 
 class Validator:
-    """Holds the pairs of each cell; poses are estimated by processes of its own, if there are any."""
+    """Validates on fixed pairs of each cell; poses are estimated in worker processes if there are any."""
 
     def __init__(self, settings: ValidationSettings, device: torch.device) -> None:
         self.settings = settings
@@ -87,7 +87,7 @@ class Validator:
         self._pending: list[_Pending] = []
 
     def start(self, step: int, network: nn.Module) -> None:
-        """Match all pairs now; their poses follow."""
+        """Match all pairs now and start the estimation of their poses."""
         weights = {name: value.detach().cpu().clone() for name, value in network.state_dict().items()}
         pending = _Pending(step, weights)
         for name, batches in self._cells.items():
@@ -104,42 +104,42 @@ class Validator:
         self._pending.append(pending)
 
     def finished(self, *, wait: bool = False) -> list[tuple[Validation, Mapping[str, Tensor]]]:
-        """Validations that are done since the last call, each with the weights it judged."""
-        found = []
+        """Validations finished since the last call, each with the weights it validated."""
+        results = []
         while self._pending and (wait or self._pending[0].done()):
-            one = self._pending.pop(0)
+            pending = self._pending.pop(0)
             cells = {
-                name: {**self._judged([error.result() for error in errors]), **one.quality[name]}
-                for name, errors in one.errors.items()
+                name: {**self._judged([error.result() for error in errors]), **pending.quality[name]}
+                for name, errors in pending.errors.items()
             }
-            found.append((Validation(one.step, cells), one.weights))
-        return found
+            results.append((Validation(pending.step, cells), pending.weights))
+        return results
 
     def close(self) -> None:
-        """End the processes."""
+        """Stop the worker processes."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def _errors(self, output: Prediction, batch: PairBatch) -> list[Future[Error]]:
+    def _errors(self, output: NetworkOutput, batch: PairBatch) -> list[Future[Error]]:
         if not isinstance(output, MatchOutput):
             poses, truths = output.pose().to(torch.float64).to("cpu"), batch.target_T_source.to("cpu")
-            return [_known(_error(poses[i], truths[i])) for i in range(len(batch.correspondence))]
+            return [_completed(_error(poses[i], truths[i])) for i in range(len(batch.correspondence))]
         tasks = _tasks(output, batch, self.settings.directed)
         if self._pool is None:
-            return [_known(_estimated(task)) for task in tasks]
+            return [_completed(_estimated(task)) for task in tasks]
         return [self._pool.submit(_estimated, task) for task in tasks]
 
     def _judged(self, errors: list[Error]) -> dict[str, float]:
-        right = [turn < self.settings.angle and shift < self.settings.distance for turn, shift in errors]
+        correct = [turn < self.settings.angle and shift < self.settings.distance for turn, shift in errors]
         return {
-            "success": sum(right) / len(right),
+            "success": sum(correct) / len(correct),
             "median_degrees": _finite(statistics.median(turn for turn, _ in errors)),
             "median_metres": _finite(statistics.median(shift for _, shift in errors)),
         }
 
 
 @torch.no_grad()
-def _predicted(network: nn.Module, batch: PairBatch) -> Prediction:
+def _predicted(network: nn.Module, batch: PairBatch) -> NetworkOutput:
     training = network.training
     network.eval()
     output = network(batch.source, batch.target)
@@ -148,8 +148,8 @@ def _predicted(network: nn.Module, batch: PairBatch) -> Prediction:
 
 
 def _held_out(settings: StreamSettings, pairs: int, device: torch.device) -> list[PairBatch]:
-    """Pairs of a stream that nobody trains on, in batches that any device has room for."""
-    count = math.ceil(pairs / _CHUNK)
+    """Held-out pairs of a stream, in batches small enough for any device."""
+    count = math.ceil(pairs / _BATCH_PAIRS)
     size = math.ceil(pairs / count)
     small = replace(settings, sizes=settings.sizes[:1], pool=size, fresh=size)
     source = PairStream(small, batch=size, device=str(device), seed=SEED)
@@ -181,13 +181,13 @@ def _rows(lines: LineSet) -> tuple[dict[str, np.ndarray], np.ndarray]:
 
 
 def _estimated(task: _Task) -> Error:
-    """Rotation and translation error of one pair; infinite where there is no pose."""
+    """Rotation and translation error of one pair; infinite if there is no pose."""
     source, target = (
         LineSet(**{k: torch.from_numpy(v) for k, v in side.items()}) for side in (task.source, task.target)
     )
     log_probability = torch.from_numpy(task.log_probability)
-    most = max(len(source), len(target))  # all lines are matched, in their order, as the network saw them
-    settings = RegistrationSettings(directed=task.directed, max_lines=max(most, RegistrationSettings.max_lines))
+    longest = max(len(source), len(target))  # all lines are matched, in the order that the network saw
+    settings = RegistrationSettings(directed=task.directed, max_lines=max(longest, RegistrationSettings.max_lines))
     try:
         result = register(source, target, matcher=lambda _source, _target: log_probability, settings=settings)
     except InputError:  # fewer than three lines
@@ -196,19 +196,19 @@ def _estimated(task: _Task) -> Error:
     return _error(result.target_T_source, truth)
 
 
-def _error(found: Pose | None, truth: Pose) -> Error:
-    if found is None:
+def _error(estimate: Pose | None, truth: Pose) -> Error:
+    if estimate is None:
         return math.inf, math.inf
     truth = truth.to(torch.float64)
-    return float(found.angle_to(truth).rad2deg()), float((found.translation - truth.translation).norm())
+    return float(estimate.angle_to(truth).rad2deg()), float((estimate.translation - truth.translation).norm())
 
 
-def _known(error: Error) -> Future[Error]:
+def _completed(error: Error) -> Future[Error]:
     future: Future[Error] = Future()
     future.set_result(error)
     return future
 
 
 def _finite(number: float) -> float:
-    """JSON has no infinity: more than any error there is."""
+    """JSON has no infinity, so it is replaced by a number larger than any error."""
     return number if math.isfinite(number) else 1e9

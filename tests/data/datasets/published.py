@@ -1,4 +1,4 @@
-"""Small files in the published formats, as their publishers write them."""
+"""Small files in the published formats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EDGES = [
 
 
 def structured3d(folder: Path, count: int = 1) -> list[Path]:
-    """Scenes with one room each; some lines have a third junction between, none or only one."""
+    """Scenes with one room each; some lines have a third junction in between, a single one or none."""
     paths = []
     for number in range(count):
         corners = [*CORNERS, [2000.0, 0.0, 0.0]]  # in the middle of the edge from 0 to 4
@@ -78,7 +78,7 @@ def room_image(intrinsics: tuple[float, float, float, float], size: tuple[int, i
 def write_images(
     colour_path: Path, depth_path: Path, steps: float, camera: tuple[float, ...], size: tuple[int, int]
 ) -> None:
-    """Both images as files; the depth in steps of a metre."""
+    """Write both images; ``steps`` is the number of depth steps per metre."""
     colour, depth = room_image(camera, size)
     colour_path.parent.mkdir(parents=True, exist_ok=True)
     depth_path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ def write_images(
 
 
 def apollo(folder: Path, count: int = 3) -> Path:
-    """The same image of Camera 5 as if taken every metre; depth in a folder of its own, as it is distributed."""
+    """The same image of Camera 5 at every metre; depth in a separate folder, as distributed."""
     names = [f"170927_0638{11 + place:02d}892_Camera_5" for place in range(count)]
     rows = []
     for place, name in enumerate(names):
@@ -109,7 +109,7 @@ def apollo(folder: Path, count: int = 3) -> Path:
 
 
 def tum(folder: Path, listed: bool) -> Path:
-    """Two frames and one colour image without depth; the camera moves along x by 1 m a second."""
+    """Two frames and one colour image without depth; the camera moves along x at 1 m/s."""
     for place in range(2):
         write_images(
             folder / f"rgb/{place}.png", folder / f"depth/{place}.png", 5000, (517.3, 516.5, 318.6, 255.3), (640, 480)
@@ -129,7 +129,7 @@ def tum(folder: Path, listed: bool) -> Path:
 
 
 def seven_scenes(folder: Path, count: int = 2) -> Path:
-    """Frames that turn by 0.1 rad each; the depth has 65535 where there is none."""
+    """Frames with a rotation of 0.1 rad between them; missing depth is 65535."""
     for place in range(count):
         name = folder / f"frame-{place:06d}"
         write_images(
@@ -159,7 +159,7 @@ def kitti(folder: Path, count: int = 3) -> Path:
 def authors(folder: Path, count: int = 3, seed: int = 0) -> Path:
     """Pairs of 12 and 10 lines of which 8 match, as lists of float32 arrays, protocol 2."""
     generator = np.random.default_rng(seed)
-    parts: dict[str, list[np.ndarray]] = {name: [] for name in ("matches", "plucker1", "plucker2", "R_gt", "t_gt")}
+    lists: dict[str, list[np.ndarray]] = {name: [] for name in ("matches", "plucker1", "plucker2", "R_gt", "t_gt")}
     for _ in range(count):
         turn = np.linalg.qr(generator.normal(size=(3, 3)))[0]
         turn *= np.sign(np.linalg.det(turn))
@@ -168,12 +168,12 @@ def authors(folder: Path, count: int = 3, seed: int = 0) -> Path:
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
         source = np.hstack([np.cross(point, direction), direction])
         moved = np.hstack([np.cross(point @ turn.T + shift.T, direction @ turn.T), direction @ turn.T])
-        parts["plucker1"].append(source[:12].astype(np.float32))
-        parts["plucker2"].append(moved[4:].astype(np.float32))
-        parts["matches"].append(np.stack([np.arange(4, 12), np.arange(8)]).astype(np.int64))
-        parts["R_gt"].append(turn.astype(np.float32))
-        parts["t_gt"].append(shift.astype(np.float32))
+        lists["plucker1"].append(source[:12].astype(np.float32))
+        lists["plucker2"].append(moved[4:].astype(np.float32))
+        lists["matches"].append(np.stack([np.arange(4, 12), np.arange(8)]).astype(np.int64))
+        lists["R_gt"].append(turn.astype(np.float32))
+        lists["t_gt"].append(shift.astype(np.float32))
     folder.mkdir(parents=True)
-    for name, arrays in parts.items():
+    for name, arrays in lists.items():
         (folder / f"{name}.pkl").write_bytes(pickle.dumps(arrays, protocol=2))
     return folder

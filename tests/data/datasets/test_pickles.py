@@ -1,4 +1,4 @@
-"""Pickles of arrays are read, and nothing in a pickle ever runs."""
+"""Pickles of arrays are read, and nothing in a pickle is executed."""
 
 from __future__ import annotations
 
@@ -48,28 +48,28 @@ def written(folder: Path, data: bytes) -> Path:
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_arrays_of_every_protocol_come_back(tmp_path: Path, protocol: int) -> None:
-    found = read_arrays(written(tmp_path, pickle.dumps(ARRAYS, protocol=protocol)))
-    assert len(found) == len(ARRAYS)
-    for one, truth in zip(found, ARRAYS, strict=True):
-        assert one.shape == truth.shape
-        assert one.dtype == truth.dtype.newbyteorder("=")
-        np.testing.assert_array_equal(one, truth)
+    arrays = read_arrays(written(tmp_path, pickle.dumps(ARRAYS, protocol=protocol)))
+    assert len(arrays) == len(ARRAYS)
+    for array, truth in zip(arrays, ARRAYS, strict=True):
+        assert array.shape == truth.shape
+        assert array.dtype == truth.dtype.newbyteorder("=")
+        np.testing.assert_array_equal(array, truth)
 
 
 @pytest.mark.parametrize("data", PYTHON_2, ids=["protocol 0", "protocol 2"])
 def test_pickles_of_python_2_are_read(tmp_path: Path, data: bytes) -> None:
-    (found,) = read_arrays(written(tmp_path, data))
-    np.testing.assert_array_equal(found, [1.0, 2.0])
+    (array,) = read_arrays(written(tmp_path, data))
+    np.testing.assert_array_equal(array, [1.0, 2.0])
 
 
 def test_one_array_is_taken_along_its_first_axis(tmp_path: Path) -> None:
     rotations = np.arange(27.0).reshape(3, 3, 3)
-    found = read_arrays(written(tmp_path, pickle.dumps(rotations)))
-    np.testing.assert_array_equal(np.stack(found), rotations)
+    slices = read_arrays(written(tmp_path, pickle.dumps(rotations)))
+    np.testing.assert_array_equal(np.stack(slices), rotations)
 
 
 def attacks(mark: str) -> dict[str, bytes]:
-    """Pickles that, unpickled by Python, would make a file appear at ``mark``; the last ones only want to."""
+    """Pickles that would create a file at ``mark`` if Python unpickled them; the last ones only try to."""
     touch = f"touch {mark}"
     array = pickle.dumps([np.zeros(2)], protocol=2)
     return {
@@ -96,7 +96,7 @@ def attacks(mark: str) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("kind", attacks("").keys())
-def test_hostile_pickles_are_refused_and_nothing_runs(tmp_path: Path, kind: str) -> None:
+def test_hostile_pickles_are_refused_and_not_executed(tmp_path: Path, kind: str) -> None:
     mark = tmp_path / "it_ran"
     path = written(tmp_path, attacks(str(mark))[kind])
     with pytest.raises(FormatError, match="pickle"):
@@ -106,7 +106,7 @@ def test_hostile_pickles_are_refused_and_nothing_runs(tmp_path: Path, kind: str)
 
 @pytest.mark.parametrize("kind", ["reduce", "eval", "inst", "obj", "as the content of an array"])
 def test_the_attacks_are_real(tmp_path: Path, kind: str) -> None:
-    """Python's own unpickler falls for them."""
+    """Python's own unpickler executes them."""
     mark = tmp_path / "it_ran"
     pickle.loads(attacks(str(mark))[kind])
     assert mark.exists()
@@ -128,7 +128,7 @@ def test_the_attacks_are_real(tmp_path: Path, kind: str) -> None:
         (b"h\x07.", "damaged"),
     ],
 )  # fmt: skip
-def test_what_is_no_list_of_arrays_is_named(tmp_path: Path, data: bytes, complaint: str) -> None:
+def test_other_content_is_refused_with_a_reason(tmp_path: Path, data: bytes, complaint: str) -> None:
     path = written(tmp_path, data)
     with pytest.raises(FormatError, match=complaint) as caught:
         read_arrays(path)

@@ -1,4 +1,4 @@
-"""Files as their publishers write them become what they mean."""
+"""Readers of published datasets give the right lines, poses and matches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_structured3d_is_the_room_in_metres(tmp_path: Path) -> None:
     first, second = structured3d_scenes(tmp_path)
     assert (first.parent.name, second.parent.name) == ("scene_00000", "scene_00001")
     room = read_structured3d(first)
-    assert len(room) == 12  # the lines without two junctions are no segments
+    assert len(room) == 12  # lines without two junctions are skipped
     assert room.lengths().sort().values.tolist() == pytest.approx([2.5] * 4 + [3.0] * 4 + [4.0] * 4)
     assert room.endpoints.amax((0, 1)).tolist() == pytest.approx([4.0, 3.0, 2.5])
 
@@ -58,7 +58,7 @@ def test_structured3d_scenes_make_pairs(tmp_path: Path) -> None:
         (lambda scene: scene.update(lineJunctionMatrix=[[0] * 9]), "two distinct junctions"),
     ],
 )
-def test_broken_structured3d_says_what_is_wrong(tmp_path: Path, change, complaint: str) -> None:
+def test_broken_structured3d_files_are_reported(tmp_path: Path, change, complaint: str) -> None:
     (path,) = published.structured3d(tmp_path)
     scene = json.loads(path.read_text())
     change(scene)
@@ -67,7 +67,7 @@ def test_broken_structured3d_says_what_is_wrong(tmp_path: Path, change, complain
         read_structured3d(path)
 
 
-def test_structured3d_that_is_no_json_names_the_line(tmp_path: Path) -> None:
+def test_structured3d_with_invalid_json_names_the_line(tmp_path: Path) -> None:
     path = tmp_path / "annotation_3d.json"
     path.write_text('{"junctions":\n]')
     with pytest.raises(FormatError, match=r"annotation_3d.json:2: not JSON"):
@@ -143,14 +143,14 @@ def test_tum_frames_are_associated_in_time(tmp_path: Path, listed: bool) -> None
     frames = tum_sequence(folder)
     assert [(frame.colour.name, frame.depth.name) for frame in frames] == [("0.png", "0.png"), ("1.png", "1.png")]
     assert frames[0].intrinsics == (517.3, 516.5, 318.6, 255.3)
-    # Between two recorded poses, not at the nearest of them.
+    # Interpolated between two recorded poses.
     assert frames[1].world_T_sensor.translation.tolist() == pytest.approx([10.033, 2, 3])
     shifted = tum_sequence(folder, time_offset=-0.004)
     assert shifted[1].world_T_sensor.translation.tolist() == pytest.approx([10.029, 2, 3])
     assert frames[0].world_T_sensor.rotation[1, 0] == pytest.approx(1.0)  # qz = qw: a quarter turn about z
 
 
-def test_tum_frames_beyond_the_recorded_poses_have_none(tmp_path: Path) -> None:
+def test_tum_frames_outside_the_recorded_times_have_no_pose(tmp_path: Path) -> None:
     folder = published.tum(tmp_path, listed=True)
     (folder / "groundtruth.txt").write_text("10.0 0 0 0 0 0 0 1\n")
     assert [frame.world_T_sensor is None for frame in tum_sequence(folder)] == [False, True]
@@ -172,7 +172,7 @@ def test_seven_scenes_frames(tmp_path: Path) -> None:
 def test_kitti_scans_are_where_the_scanner_was(tmp_path: Path) -> None:
     frames = kitti_sequence(published.kitti(tmp_path))
     assert [frame.time for frame in frames] == pytest.approx([0, 0.1, 0.2])
-    # Ahead of the camera is its z and the scanner's x; the pose of the scanner is that of the camera times Tr.
+    # Forward is z of the camera and x of the scanner; the pose of the scanner is that of the camera times Tr.
     step = frames[0].world_T_sensor.inverse() @ frames[1].world_T_sensor
     assert step.translation.tolist() == pytest.approx([1, 0, 0])
     assert frames[0].world_T_sensor.translation.tolist() == pytest.approx([0.1, -0.2, -0.3])
@@ -188,14 +188,15 @@ def test_kitti_with_too_few_poses(tmp_path: Path) -> None:
     assert [frame.world_T_sensor for frame in kitti_sequence(sequence)] == [None] * 3
 
 
-def test_the_layout_is_found_by_the_files(tmp_path: Path) -> None:
+def test_the_layout_is_recognised_from_the_files(tmp_path: Path) -> None:
     published.tum(tmp_path / "tum", listed=False)
     (tmp_path / "7s").mkdir()
     published.seven_scenes(tmp_path / "7s")
     sequence = published.kitti(tmp_path)
     (tmp_path / "maps").mkdir()
+    endpoints = torch.rand(3, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     for name in ("b", "a"):
-        write_lines(tmp_path / "maps" / f"{name}.npz", LineSet.from_segments(torch.rand(3, 2, 3, dtype=torch.float64)))
+        write_lines(tmp_path / "maps" / f"{name}.npz", LineSet.from_segments(endpoints))
     kinds = [type(open_sequence(folder)[0]).__name__ for folder in (tmp_path / "tum", tmp_path / "7s", sequence)]
     assert kinds == ["CameraFrame", "CameraFrame", "CloudFrame"]
     assert [frame.name for frame in open_sequence(tmp_path / "maps")] == ["a", "b"]
@@ -210,11 +211,11 @@ def test_authors_pairs_are_consistent(tmp_path: Path) -> None:
     published.authors(tmp_path / "structured3D_valid", count=1)
     train, valid = authors_folders(tmp_path)
     pairs = read_authors_pairs(train)
-    assert [one.name for one in pairs] == [f"structured3D_train_{place:05d}" for place in range(3)]
-    assert ({one.split for one in pairs}, read_authors_pairs(valid)[0].split) == ({"train"}, "test")
-    for one in (entry.pair for entry in pairs):
-        moved = one.target_T_source @ one.source[one.matches[:, 0]]
-        torch.testing.assert_close(moved.pluecker(), one.target[one.matches[:, 1]].pluecker(), atol=1e-5, rtol=0)
+    assert [entry.name for entry in pairs] == [f"structured3D_train_{place:05d}" for place in range(3)]
+    assert ({entry.split for entry in pairs}, read_authors_pairs(valid)[0].split) == ({"train"}, "test")
+    for pair in (entry.pair for entry in pairs):
+        moved = pair.target_T_source @ pair.source[pair.matches[:, 0]]
+        torch.testing.assert_close(moved.pluecker(), pair.target[pair.matches[:, 1]].pluecker(), atol=1e-5, rtol=0)
 
 
 def test_authors_pairs_in_parts(tmp_path: Path) -> None:
@@ -229,13 +230,13 @@ def test_authors_pairs_in_parts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "change", "complaint"),
     [
-        ("plucker1", lambda arrays: [array[:, [3, 4, 5, 0, 1, 2]] for array in arrays], "the direction stands first"),
-        ("plucker2", lambda arrays: [2 * array for array in arrays], "no direction is of unit length"),
+        ("plucker1", lambda arrays: [array[:, [3, 4, 5, 0, 1, 2]] for array in arrays], r"found \(direction, moment\)"),
+        ("plucker2", lambda arrays: [2 * array for array in arrays], "not of unit length"),
         ("plucker2", lambda arrays: [array[:, :5] for array in arrays], r"expected \(n, 6\)"),
-        ("matches", lambda arrays: [array + 5 for array in arrays], "beyond the lines"),
+        ("matches", lambda arrays: [array + 5 for array in arrays], "out of range"),
         ("matches", lambda arrays: [array.T for array in arrays], r"expected row numbers \(2, k\)"),
         ("R_gt", lambda arrays: [-array for array in arrays], "rotation"),
-        ("t_gt", lambda arrays: arrays[:1], "as many of each"),
+        ("t_gt", lambda arrays: arrays[:1], "lists of equal length"),
     ],
 )
 def test_inconsistent_authors_pairs_are_refused(tmp_path: Path, name: str, change, complaint: str) -> None:

@@ -1,9 +1,9 @@
-"""Readers of public datasets, each from the files as their publishers distribute them."""
+"""Readers of public datasets from the files that their publishers distribute."""
 
 from plueckernet.data.datasets.apollo import apollo_sequences
 from plueckernet.data.datasets.authors import AuthorsPair, read_authors_pairs
 from plueckernet.data.datasets.cells import split_into_cells
-from plueckernet.data.datasets.frames import CameraFrame, CloudFrame, Frame, LinesFrame
+from plueckernet.data.datasets.frames import CameraFrame, CloudFrame, LinesFrame, SensorFrame
 from plueckernet.data.datasets.kitti import kitti_sequence
 from plueckernet.data.datasets.rgbd import seven_scenes_sequence, tum_sequence
 from plueckernet.data.datasets.semantic3d import semantic3d_clouds
@@ -14,8 +14,8 @@ __all__ = [
     "AuthorsPair",
     "CameraFrame",
     "CloudFrame",
-    "Frame",
     "LinesFrame",
+    "SensorFrame",
     "apollo_sequences",
     "kitti_sequence",
     "open_sequence",

@@ -1,4 +1,4 @@
-"""One moment of a sensor's sequence, not yet read: what and where the files are, and the pose if it is known."""
+"""Frames of sensor sequences: paths of the files, which are not yet read, and the pose if it is known."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class CameraFrame:
     """A colour image with depth."""
 
     name: str
-    time: float  # seconds, or the number of the frame where there is no clock
+    time: float  # seconds, or the frame number if there are no times
     colour: Path
     depth: Path
     intrinsics: tuple[float, float, float, float]  # fx, fy, cx, cy in pixels
-    depth_unit: float  # metres of one step in the depth image
-    furthest: float  # metres; what is said to be further has not been measured
-    depth_noise: tuple[float, float]  # c0 and c2 in metres: a depth z has the standard deviation c0 + c2 z**2
+    depth_unit: float  # metres per step of the depth image
+    furthest: float  # metres; larger depths are not measurements
+    depth_noise: tuple[float, float]  # c0 in m and c2 in 1/m: a depth z has the standard deviation c0 + c2 z**2
     world_T_sensor: Pose | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class CloudFrame:
-    """A point cloud of a laser scanner."""
+    """A point cloud from a laser scanner."""
 
     name: str
     time: float
@@ -40,7 +40,7 @@ class CloudFrame:
 
 @dataclass(frozen=True, eq=False)
 class LinesFrame:
-    """A file of lines, extracted before."""
+    """A file of extracted lines."""
 
     name: str
     time: float
@@ -48,7 +48,7 @@ class LinesFrame:
     world_T_sensor: Pose | None = None
 
 
-Frame = CameraFrame | CloudFrame | LinesFrame
+SensorFrame = CameraFrame | CloudFrame | LinesFrame
 
 
 def rows_of(path: Path) -> list[tuple[int, list[str]]]:
@@ -64,7 +64,7 @@ def rows_of(path: Path) -> list[tuple[int, list[str]]]:
 
 
 def rigid(matrix: Float64[np.ndarray, "4 4"], path: Path, line: int | None = None) -> Pose:
-    """The rigid motion of a published matrix, its rotation made exact: rounded ones are off by some 1e-7."""
+    """The rigid motion of a published matrix; its rotation is orthonormalised against rounding errors of about 1e-7."""
     left, _, right = np.linalg.svd(np.nan_to_num(matrix[:3, :3]))
     rotation = left @ right
     if not np.isfinite(matrix).all() or np.linalg.det(rotation) < 0 or np.abs(rotation - matrix[:3, :3]).max() > 0.01:

@@ -1,6 +1,6 @@
 """KITTI odometry: ``sequences/07/velodyne/000000.bin``, ``calib.txt``, ``times.txt`` and ``poses/07.txt``.
 
-The poses are those of the left camera; ``Tr`` in ``calib.txt`` leads from the laser scanner to it.
+The poses are those of the left camera; ``Tr`` in ``calib.txt`` maps the laser scanner to the left camera.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from plueckernet.io.trajectories import read_kitti_trajectory
 
 
 def kitti_sequence(folder: Path) -> list[CloudFrame]:
-    """The laser scans of ``sequences/NN`` with their times, and their poses where ``poses/NN.txt`` is there."""
+    """The laser scans of ``sequences/NN`` with their times, and their poses if ``poses/NN.txt`` exists."""
     scans = sorted((folder / "velodyne").glob("*.bin"))
     if not scans:
-        raise FormatError(folder / "velodyne", "no *.bin in it")
+        raise FormatError(folder / "velodyne", "the folder has no *.bin")
     times = _times(folder, len(scans))
     poses = folder.parents[1] / "poses" / f"{folder.name}.txt"
     if not poses.exists():
@@ -30,21 +30,21 @@ def kitti_sequence(folder: Path) -> list[CloudFrame]:
         raise FormatError(poses, f"expected {len(scans)} poses, found {world_T_camera.translation.shape[0]}")
     camera_T_scanner = _calibration(folder / "calib.txt")
     return [
-        CloudFrame(scan.stem, time, scan, world_T_camera[place] @ camera_T_scanner)
-        for place, (scan, time) in enumerate(zip(scans, times, strict=True))
+        CloudFrame(scan.stem, time, scan, world_T_camera[index] @ camera_T_scanner)
+        for index, (scan, time) in enumerate(zip(scans, times, strict=True))
     ]
 
 
 def _times(folder: Path, count: int) -> list[float]:
     path = folder / "times.txt"
     if not path.exists():
-        return [float(place) for place in range(count)]
+        return [float(index) for index in range(count)]
     try:
         times = [float(fields[0]) for _, fields in rows_of(path)]
     except ValueError as error:
         raise FormatError(path, "expected a time in seconds in each row") from error
     if len(times) != count:
-        raise FormatError(path, f"expected {count} times, one for each scan, found {len(times)}")
+        raise FormatError(path, f"expected {count} times, one per scan, found {len(times)}")
     return times
 
 
@@ -56,4 +56,4 @@ def _calibration(path: Path) -> Pose:
                 return Pose.from_matrix(torch.from_numpy(np.vstack([rows, [0, 0, 0, 1]])))
             except (ValueError, InputError) as error:
                 raise FormatError(path, "Tr: expected twelve numbers of [R | t]", number) from error
-    raise FormatError(path, "no row Tr: in it, which leads from the laser scanner to the camera")
+    raise FormatError(path, "no row Tr:, the pose of the laser scanner in the camera frame")

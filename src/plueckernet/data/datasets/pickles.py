@@ -1,8 +1,8 @@
-"""Lists of NumPy arrays out of pickles, without unpickling.
+"""Reading lists of NumPy arrays from pickles without unpickling.
 
-A pickle is a program, and Python's own machine for it calls whatever the program names. This one knows the few
-instructions that a list of numeric arrays is made of, calls nothing, and refuses everything else: functions and classes
-are names here, never looked up, and an array is made from its bytes by this module alone.
+A pickle is a program, and Python's unpickler calls any function that it names. This reader implements only the
+instructions that a list of numeric arrays needs and refuses everything else. It never looks up functions or classes by
+their names, and it creates arrays directly from their bytes.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from plueckernet.errors import FormatError
 from plueckernet.io.source import shown
 
 Order = Literal["<", ">", "=", "|"]
-Array = Shaped[np.ndarray, "..."]
+NumericArray = Shaped[np.ndarray, "..."]
 
-# Old and new homes of the functions that arrays are pickled with.
+# Old and new names of the functions in pickles of arrays.
 _NDARRAY, _DTYPE = "numpy ndarray", "numpy dtype"
 _RECONSTRUCT = ("numpy.core.multiarray _reconstruct", "numpy._core.multiarray _reconstruct")
 _FROMBUFFER = ("numpy.core.numeric _frombuffer", "numpy._core.numeric _frombuffer")
-_ENCODE, _NO_BYTES = "_codecs encode", "__builtin__ bytes"  # how protocol 2 writes bytes, and none
+_ENCODE, _NO_BYTES = "_codecs encode", "__builtin__ bytes"  # how protocol 2 writes bytes and empty bytes
 _NAMES = frozenset((_NDARRAY, _DTYPE, _ENCODE, _NO_BYTES, *_RECONSTRUCT, *_FROMBUFFER))
 
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
@@ -45,84 +45,84 @@ _CODES = frozenset(f"{kind}{size}" for kind, sizes in {"f": "248", "i": "1248", 
 _ORDERS: dict[str | bytes, Order] = {"<": "<", ">": ">", "=": "=", "|": "|", b"<": "<", b">": ">", b"=": "=", b"|": "|"}
 
 
-def read_arrays(path: Path) -> list[Array]:
-    """The arrays of a pickled list of numeric arrays, or of one array along its first axis.
+def read_arrays(path: Path) -> list[NumericArray]:
+    """The arrays of a pickled list of numeric arrays, or the slices of one array along its first axis.
 
     Raises:
-        FormatError: The file is anything else. Nothing of it has been run.
+        FormatError: The file has any other content. Nothing in it is executed.
     """
     try:
         data = path.read_bytes()
     except OSError as error:
         raise FormatError(path, (error.strerror or str(error)).lower()) from error
     try:
-        found = _Machine().run(data)
+        value = _Machine().run(data)
     except _RefusedError as error:
         raise FormatError(path, f"not a pickle of plain arrays: {error}") from error
-    except Exception as error:  # damaged instructions surface as many kinds from the standard library's reader
+    except Exception as error:  # the standard library's reader raises many kinds of errors for damaged instructions
         raise FormatError(path, f"damaged pickle: {type(error).__name__}: {error}") from error
-    if isinstance(found, _Array) and found.content is not None and found.content.ndim:
-        return list(found.content)
-    if not isinstance(found, list | tuple):
-        raise FormatError(path, f"expected a list of arrays, found {type(found).__name__.strip('_')}")
-    arrays = [one.content for one in found if isinstance(one, _Array) and one.content is not None]
-    if len(arrays) != len(found):
-        raise FormatError(path, "expected a list of arrays and nothing else in it")
+    if isinstance(value, _PickledArray) and value.content is not None and value.content.ndim:
+        return list(value.content)
+    if not isinstance(value, list | tuple):
+        raise FormatError(path, f"expected a list of arrays, found {type(value).__name__.strip('_')}")
+    arrays = [entry.content for entry in value if isinstance(entry, _PickledArray) and entry.content is not None]
+    if len(arrays) != len(value):
+        raise FormatError(path, "expected a list of arrays and nothing else")
     return arrays
 
 
 class _RefusedError(Exception):
-    """An instruction, name or value that no list of arrays needs."""
+    """An instruction, name or value that a list of arrays does not need."""
 
 
 @dataclass(frozen=True)
 class _Name:
-    """A function or class by name; it stays one."""
+    """The name of a function or class, which is never looked up."""
 
     text: str
 
 
 @dataclass
 class _Dtype:
-    """A numeric type; its byte order may be told later."""
+    """A numeric type; a later instruction may set its byte order."""
 
     code: str
     order: Order = "="
 
     def built(self) -> np.dtype[Any]:
-        """The type itself."""
+        """The NumPy type."""
         return np.dtype(self.code).newbyteorder(self.order)
 
 
 @dataclass
-class _Array:
-    """An array, once its content has been told."""
+class _PickledArray:
+    """An array whose content a later instruction may set."""
 
-    content: Array | None = None
+    content: NumericArray | None = None
 
 
 def _instructions(data: bytes) -> Iterator[tuple[str, Any]]:
-    """Name and argument of each instruction; the standard library knows how they are written."""
+    """Name and argument of each instruction, decoded by the standard library."""
     stream = BytesIO(data)
     while code := stream.read(1):
         known = _INSTRUCTIONS.get(code)
         if known is None:
-            raise _RefusedError(f"the byte {code!r} is no instruction")
-        if known.name == "STRING":  # bytes of Python 2, which the library takes for ASCII
+            raise _RefusedError(f"the byte {code!r} is not an instruction")
+        if known.name == "STRING":  # bytes of Python 2, which the library decodes as ASCII
             yield known.name, ast.literal_eval(f"b{stream.readline().decode('ascii').strip()}")
         else:
             yield known.name, None if known.arg is None else known.arg.reader(stream)
 
 
 class _Machine:
-    """The stack machine of pickles, with the instructions that lists of arrays are made of."""
+    """The stack machine of pickles, restricted to the instructions of lists of arrays."""
 
     def __init__(self) -> None:
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
 
     def run(self, data: bytes) -> Any:
-        """Follow the program to its end; what it leaves."""
+        """Interpret the program and return its result."""
         for name, argument in _instructions(data):
             if name == "STOP":
                 return self.stack.pop()
@@ -130,7 +130,7 @@ class _Machine:
         raise _RefusedError("it has no end")
 
     def step(self, name: str, argument: Any) -> None:
-        """One instruction."""
+        """Interpret one instruction."""
         if name in _IGNORED:
             return
         if name in _LITERALS:
@@ -156,50 +156,50 @@ class _Machine:
             raise _RefusedError(f"the instruction {name}")
 
     def top(self, count: int, keep: int = 0) -> list[Any]:
-        """The last values of the stack, of which the first few stay on it."""
+        """The last ``count`` values of the stack; the first ``keep`` of them stay on it."""
         if len(self.stack) < count:
-            raise _RefusedError("an instruction without its values")
+            raise _RefusedError("an instruction lacks its values")
         values = self.stack[-count:]
         del self.stack[len(self.stack) - count + keep :]
         return values
 
     def since_mark(self) -> list[Any]:
-        """What was put on the stack since the last mark."""
-        for place in range(len(self.stack) - 1, -1, -1):
-            if self.stack[place] is _MARK:
-                values = self.stack[place + 1 :]
-                del self.stack[place:]
+        """Pop the values since the last mark."""
+        for index in range(len(self.stack) - 1, -1, -1):
+            if self.stack[index] is _MARK:
+                values = self.stack[index + 1 :]
+                del self.stack[index:]
                 return values
         raise _RefusedError("a mark that was never set")
 
     def gather(self, name: str) -> None:
-        """Lists and tuples."""
+        """Build or extend lists and tuples."""
         if name in ("APPEND", "APPENDS"):
             added = self.top(1) if name == "APPEND" else self.since_mark()
             if not (self.stack and isinstance(self.stack[-1], list)):
-                raise _RefusedError("values added to something that is no list")
+                raise _RefusedError("values added to something that is not a list")
             self.stack[-1].extend(added)
         else:
             kind, count = _GATHERING[name]
             self.stack.append(kind(self.since_mark() if count is None else self.top(count) if count else ()))
 
     def name(self, text: str) -> None:
-        """A name, if it is one of those that arrays are pickled with."""
+        """Push a name if pickles of arrays use it."""
         if text not in _NAMES:
-            raise _RefusedError(f"it asks for {shown(text.replace(' ', '.'))}")
+            raise _RefusedError(f"it requests {shown(text.replace(' ', '.'))}")
         self.stack.append(_Name(text))
 
 
-_GATHERING: dict[str, tuple[type, int | None]] = {  # what is made of how many values; None: those since the mark
+_GATHERING: dict[str, tuple[type, int | None]] = {  # type and number of values; None: all values since the mark
     "EMPTY_LIST": (list, 0), "LIST": (list, None), "EMPTY_TUPLE": (tuple, 0), "TUPLE": (tuple, None),
     "TUPLE1": (tuple, 1), "TUPLE2": (tuple, 2), "TUPLE3": (tuple, 3),
 }  # fmt: skip
 
 
 def _called(function: Any, arguments: Any) -> Any:
-    """What the function of that name would make of the arguments, without calling it."""
+    """The result that the function of that name would return, without calling it."""
     if not isinstance(function, _Name) or not isinstance(arguments, tuple):
-        raise _RefusedError("a call of something that is no function")
+        raise _RefusedError("a call of something that is not a function")
     if function.text == _ENCODE and len(arguments) == 2 and arguments[1] in ("latin1", "latin-1"):
         return _bytes(arguments[0])
     if function.text == _NO_BYTES and not arguments:
@@ -207,24 +207,24 @@ def _called(function: Any, arguments: Any) -> Any:
     if function.text == _DTYPE and arguments:
         return _dtype(arguments[0])
     if function.text in _RECONSTRUCT and arguments[:1] == (_Name(_NDARRAY),):
-        return _Array()
+        return _PickledArray()
     if function.text in _FROMBUFFER and len(arguments) == 4:
         data, dtype, shape, order = arguments
-        return _Array(_content(shape, dtype, order == "F", data))
+        return _PickledArray(_content(shape, dtype, order == "F", data))
     raise _RefusedError(f"a call of {function.text.replace(' ', '.')}")
 
 
 def _build(value: Any, state: Any) -> None:
-    """Give an array its content or a type its byte order."""
+    """Set the content of an array or the byte order of a type."""
     if not isinstance(state, tuple):
-        raise _RefusedError("content for something that is no array")
+        raise _RefusedError("content for something that is not an array")
     if isinstance(value, _Dtype) and len(state) >= 5 and state[2:5] == (None, None, None) and state[1] in _ORDERS:
         value.order = _ORDERS[state[1]]
-    elif isinstance(value, _Array) and len(state) == 5:
+    elif isinstance(value, _PickledArray) and len(state) == 5:
         _, shape, dtype, columns_first, data = state
         value.content = _content(shape, dtype, bool(columns_first), data)
     else:
-        raise _RefusedError("content for something that is no array")
+        raise _RefusedError("content for something that is not an array")
 
 
 def _dtype(code: Any) -> _Dtype:
@@ -234,8 +234,8 @@ def _dtype(code: Any) -> _Dtype:
     return _Dtype(code)
 
 
-def _content(shape: Any, dtype: Any, columns_first: bool, data: Any) -> Array:
-    """The array that has these bytes."""
+def _content(shape: Any, dtype: Any, columns_first: bool, data: Any) -> NumericArray:
+    """The array with these bytes."""
     if not isinstance(shape, tuple) or not all(isinstance(size, int) and 0 <= size < 2**40 for size in shape):
         raise _RefusedError("an array of impossible shape")
     if not isinstance(dtype, _Dtype):
@@ -248,9 +248,9 @@ def _content(shape: Any, dtype: Any, columns_first: bool, data: Any) -> Array:
 
 
 def _bytes(data: Any) -> bytes:
-    """Bytes as Python 3 writes them, or as Python 2 did: a string of characters below 256."""
+    """Bytes as written by Python 3, or by Python 2 as a string of characters below 256."""
     if isinstance(data, bytes | bytearray):
         return bytes(data)
     if isinstance(data, str):
         return data.encode("latin1")
-    raise _RefusedError("an array whose content is no bytes")
+    raise _RefusedError("an array whose content is not bytes")

@@ -1,9 +1,9 @@
 """RGB-D sequences in the layouts of the TUM benchmark and of 7-Scenes.
 
-TUM: ``rgb/`` and ``depth/`` with lists of them, ``rgb.txt`` and ``depth.txt`` (``time file``) or ``associations.txt``
-(``time file time file``), depth in 1/5000 m; ``groundtruth.txt``. 7-Scenes: ``frame-000000.color.png``, ``.depth.png``
-in millimetres with 65535 for none, and ``.pose.txt``, camera to world. A file ``camera-intrinsics.txt`` with the 3x3
-matrix goes before what is known of the sensors.
+TUM: ``rgb/`` and ``depth/``, listed in ``rgb.txt`` and ``depth.txt`` (``time file``) or in ``associations.txt``
+(``time file time file``), with depth in 1/5000 m; ``groundtruth.txt``. 7-Scenes: ``frame-000000.color.png``,
+``.depth.png`` in millimetres with 65535 for missing values, and ``.pose.txt`` from camera to world. A file
+``camera-intrinsics.txt`` with the 3x3 matrix overrides the known intrinsics of the sensors.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from plueckernet.data.datasets.frames import CameraFrame, rigid, rows_of
 from plueckernet.errors import FormatError, InputError
 from plueckernet.io.trajectories import read_tum_trajectory
 
-Intrinsics = tuple[float, float, float, float]
+_Intrinsics = tuple[float, float, float, float]
 
-_TUM_CAMERAS: dict[str, Intrinsics] = {  # by the number in freiburg1, fr1; as the benchmark's page gives them
+_TUM_CAMERAS: dict[str, _Intrinsics] = {  # by the number in freiburg1 or fr1; from the web page of the benchmark
     "1": (517.3, 516.5, 318.6, 255.3),
     "2": (520.9, 521.0, 325.1, 249.7),
     "3": (535.4, 539.2, 320.1, 247.6),
 }
-_TUM_DEFAULT: Intrinsics = (525.0, 525.0, 319.5, 239.5)
-_SEVEN_SCENES_CAMERA: Intrinsics = (585.0, 585.0, 320.0, 240.0)
+_TUM_DEFAULT: _Intrinsics = (525.0, 525.0, 319.5, 239.5)
+_SEVEN_SCENES_CAMERA: _Intrinsics = (585.0, 585.0, 320.0, 240.0)
 _TUM_UNIT, _SEVEN_SCENES_UNIT = 1 / 5000, 1 / 1000  # m
-_FURTHEST = 6.0  # m; beyond, structured light tells little
-_NOISE = (0.0012, 0.0019)  # of structured light
-_CLOSE_IN_TIME = 0.02  # s between a colour image and its depth
+_MAX_DEPTH = 6.0  # m; structured light is inaccurate at larger depths
+_DEPTH_NOISE = (0.0012, 0.0019)  # m, m^-1; of structured light
+_MAX_TIME_DIFFERENCE = 0.02  # s between a colour image and its depth
 
 
 def tum_sequence(folder: Path, time_offset: float = 0.0) -> list[CameraFrame]:
-    """Frames in the order of time, with poses where ``groundtruth.txt`` covers them.
+    """Frames in temporal order, with poses where ``groundtruth.txt`` covers their times.
 
-    The true pose is taken ``time_offset`` seconds after the colour image's time.
+    The true pose is taken ``time_offset`` seconds after the time of the colour image.
     """
     truth = read_tum_trajectory(folder / "groundtruth.txt") if (folder / "groundtruth.txt").exists() else None
     intrinsics = _intrinsics(folder) or _tum_camera(folder)
@@ -47,8 +47,8 @@ def tum_sequence(folder: Path, time_offset: float = 0.0) -> list[CameraFrame]:
             depth=folder / depth,
             intrinsics=intrinsics,
             depth_unit=_TUM_UNIT,
-            furthest=_FURTHEST,
-            depth_noise=_NOISE,
+            furthest=_MAX_DEPTH,
+            depth_noise=_DEPTH_NOISE,
             world_T_sensor=None if truth is None else truth.at(time + time_offset),
         )
         for time, colour, depth in _tum_associations(folder)
@@ -56,14 +56,14 @@ def tum_sequence(folder: Path, time_offset: float = 0.0) -> list[CameraFrame]:
 
 
 def seven_scenes_sequence(folder: Path) -> list[CameraFrame]:
-    """Frames in the order of their numbers; the number is the time."""
+    """Frames in the order of their numbers, which are used as times."""
     intrinsics = _intrinsics(folder) or _SEVEN_SCENES_CAMERA
     frames = []
     for depth in sorted(folder.glob("frame-*.depth.png")):
         name = depth.name.removesuffix(".depth.png")
         colour = next((path for path in sorted(folder.glob(f"{name}.color.*"))), None)
         if colour is None:
-            raise FormatError(depth, f"there is no {name}.color.png beside it")
+            raise FormatError(depth, f"there is no {name}.color.png next to it")
         pose = folder / f"{name}.pose.txt"
         frames.append(
             CameraFrame(
@@ -73,13 +73,13 @@ def seven_scenes_sequence(folder: Path) -> list[CameraFrame]:
                 depth=depth,
                 intrinsics=intrinsics,
                 depth_unit=_SEVEN_SCENES_UNIT,
-                furthest=_FURTHEST,
-                depth_noise=_NOISE,
+                furthest=_MAX_DEPTH,
+                depth_noise=_DEPTH_NOISE,
                 world_T_sensor=rigid(_matrix(pose, 4), pose) if pose.exists() else None,
             )
         )
     if not frames:
-        raise FormatError(folder, "no frame-*.depth.png in it")
+        raise FormatError(folder, "the folder has no frame-*.depth.png")
     return frames
 
 
@@ -94,7 +94,7 @@ def _matrix(path: Path, size: int) -> np.ndarray[tuple[int, int], np.dtype[np.fl
     return matrix
 
 
-def _intrinsics(folder: Path) -> Intrinsics | None:
+def _intrinsics(folder: Path) -> _Intrinsics | None:
     path = folder / "camera-intrinsics.txt"
     if not path.exists():
         return None
@@ -102,13 +102,13 @@ def _intrinsics(folder: Path) -> Intrinsics | None:
     return float(matrix[0, 0]), float(matrix[1, 1]), float(matrix[0, 2]), float(matrix[1, 2])
 
 
-def _tum_camera(folder: Path) -> Intrinsics:
-    found = re.search(r"(?:freiburg|fr)([123])(?!\d)", folder.resolve().name)
-    return _TUM_CAMERAS[found.group(1)] if found else _TUM_DEFAULT
+def _tum_camera(folder: Path) -> _Intrinsics:
+    match = re.search(r"(?:freiburg|fr)([123])(?!\d)", folder.resolve().name)
+    return _TUM_CAMERAS[match.group(1)] if match else _TUM_DEFAULT
 
 
 def _tum_associations(folder: Path) -> list[tuple[float, str, str]]:
-    """Time, colour and depth file of each frame."""
+    """Time, colour file and depth file of each frame."""
     listed = folder / "associations.txt"
     if listed.exists():
         return sorted((_time(row[1][0], listed, row[0]), *_files(row, listed)) for row in rows_of(listed))
@@ -117,15 +117,15 @@ def _tum_associations(folder: Path) -> list[tuple[float, str, str]]:
     pairs = []
     for time, file in colour:
         nearest = int(np.abs(times - time).argmin())
-        if abs(times[nearest] - time) <= _CLOSE_IN_TIME:
+        if abs(times[nearest] - time) <= _MAX_TIME_DIFFERENCE:
             pairs.append((time, file, depth[nearest][1]))
     if not pairs:
-        raise InputError(f"{folder}: no colour image has a depth image within {_CLOSE_IN_TIME} s")
+        raise InputError(f"{folder}: no colour image has a depth image within {_MAX_TIME_DIFFERENCE} s")
     return pairs
 
 
 def _files(row: tuple[int, list[str]], path: Path) -> tuple[str, str]:
-    """Colour and depth of an association; some tools write the depth first."""
+    """Colour and depth file of an association; some tools write the depth first."""
     number, fields = row
     if len(fields) != 4:
         raise FormatError(path, f"expected `time file time file`, found {len(fields)} fields", number)
@@ -139,7 +139,7 @@ def _tum_list(path: Path) -> list[tuple[float, str]]:
         if len(fields) != 2:
             raise FormatError(path, f"expected `time file`, found {len(fields)} fields", number)
     if not rows:
-        raise FormatError(path, "no files listed in it")
+        raise FormatError(path, "the file lists no images")
     return sorted((_time(fields[0], path, number), fields[1]) for number, fields in rows)
 
 

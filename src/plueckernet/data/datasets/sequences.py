@@ -1,11 +1,11 @@
-"""A folder of sensor data as a sequence of frames, whatever its layout."""
+"""A folder of sensor data in any known layout as a sequence of frames."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from plueckernet.data.datasets.frames import Frame, LinesFrame
+from plueckernet.data.datasets.frames import LinesFrame, SensorFrame
 from plueckernet.data.datasets.kitti import kitti_sequence
 from plueckernet.data.datasets.rgbd import seven_scenes_sequence, tum_sequence
 from plueckernet.errors import FormatError, InputError
@@ -16,19 +16,19 @@ _TRUTH = "groundtruth.txt"
 
 
 def lines_sequence(folder: Path) -> list[LinesFrame]:
-    """The line maps of a folder in the order of their names; the place is the time.
+    """The line maps of a folder in alphabetical order; the index is used as the time.
 
-    ``groundtruth.txt`` beside them, in TUM's format with places for times, has the poses.
+    ``groundtruth.txt`` in the same folder has the poses in the format of TUM, with indices as times.
     """
     files = [path for path in sorted(folder.iterdir()) if path.is_file() and _is_map(path)]
     truth = read_tum_trajectory(folder / _TRUTH) if (folder / _TRUTH).exists() else None
     return [
-        LinesFrame(path.stem, float(place), path, None if truth is None else truth.at(float(place)))
-        for place, path in enumerate(files)
+        LinesFrame(path.stem, float(index), path, None if truth is None else truth.at(float(index)))
+        for index, path in enumerate(files)
     ]
 
 
-LAYOUTS: dict[str, Callable[[Path], Sequence[Frame]]] = {
+LAYOUTS: dict[str, Callable[[Path], Sequence[SensorFrame]]] = {
     "tum": tum_sequence,
     "7scenes": seven_scenes_sequence,
     "kitti": kitti_sequence,
@@ -36,10 +36,10 @@ LAYOUTS: dict[str, Callable[[Path], Sequence[Frame]]] = {
 }
 
 
-def open_sequence(folder: Path, layout: str | None = None) -> list[Frame]:
-    """The frames of a sequence; the layout is found by the files if it is not named."""
+def open_sequence(folder: Path, layout: str | None = None) -> list[SensorFrame]:
+    """The frames of a sequence; by default the layout is recognised from the files."""
     if layout is not None and layout not in LAYOUTS:
-        raise InputError(f"unknown layout {layout!r}; there are {', '.join(LAYOUTS)}")
+        raise InputError(f"unknown layout {layout!r}; available: {', '.join(LAYOUTS)}")
     if not folder.is_dir():
         raise FormatError(folder, "expected a folder")
     frames = list(LAYOUTS[layout or _recognised(folder)](folder))

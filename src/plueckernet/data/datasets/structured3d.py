@@ -1,7 +1,7 @@
 """Structured3D: ``scene_00000/annotation_3d.json``, a house as junctions, lines and planes in millimetres.
 
-``lineJunctionMatrix`` has a row for each line and a column for each junction, 1 where the junction is on the line. The
-segment of a line lies between its two junctions, or the outermost two where there are more.
+``lineJunctionMatrix`` has a row per line and a column per junction, with 1 if the junction is on the line. The segment
+of a line connects its two junctions, or the two outermost ones if there are more.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from plueckernet.errors import FormatError
 from plueckernet.geometry import LineSet
 
 FILE = "annotation_3d.json"
-_METRES = 0.001  # of the file's unit
+_METRES_PER_UNIT = 0.001  # of the coordinates in the file
 
 
 def structured3d_scenes(folder: Path) -> list[Path]:
-    """The annotations of all scenes under a folder, in the order of their names."""
-    found = sorted(folder.glob(f"scene_*/{FILE}")) or sorted(folder.glob(f"**/scene_*/{FILE}"))
-    if not found:
+    """The annotations of all scenes under a folder, in alphabetical order."""
+    scenes = sorted(folder.glob(f"scene_*/{FILE}")) or sorted(folder.glob(f"**/scene_*/{FILE}"))
+    if not scenes:
         raise FormatError(folder, f"no scene_*/{FILE} in it")
-    return found
+    return scenes
 
 
 def read_structured3d(path: Path) -> LineSet:
-    """The lines of one house as segments in metres; lines without two distinct junctions are left out."""
+    """The lines of one house as segments in metres; lines without two distinct junctions are skipped."""
     content = _content(path)
     points = _coordinates(content, path)
     on_line = _incidence(content, len(points), path)
@@ -38,7 +38,7 @@ def read_structured3d(path: Path) -> LineSet:
     usable = [ends for ends in segments if not np.array_equal(ends[0], ends[1])]
     if not usable:
         raise FormatError(path, "no line has two distinct junctions")
-    return LineSet.from_segments(torch.from_numpy(_METRES * np.stack(usable)))
+    return LineSet.from_segments(torch.from_numpy(_METRES_PER_UNIT * np.stack(usable)))
 
 
 def _content(path: Path) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def _incidence(content: dict[str, Any], junctions: int, path: Path) -> np.ndarra
 
 
 def _outermost(points: Float64[np.ndarray, "k 3"]) -> Float64[np.ndarray, "2 3"]:
-    """The first and the last of points on a line."""
+    """The first and the last of collinear points."""
     furthest = points[np.linalg.norm(points - points[0], axis=1).argmax()]
     along = (points - points[0]) @ (furthest - points[0])
     return points[[along.argmin(), along.argmax()]]
