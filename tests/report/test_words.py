@@ -66,7 +66,8 @@ GOLDEN = [  # status, confidence, calibrated, headline, sentence, advice
     ),
     (
         "failed", 0.001, True, FAILED,
-        "No pose was accepted. The best candidate is probably wrong: its confidence is below 0.01, and 0.9 is required.",
+        "No pose was accepted. The best candidate is probably wrong:"
+        " its confidence is below 0.01, and 0.9 is required.",
         CANDIDATES_ADVICE,
     ),
     (
@@ -99,12 +100,12 @@ def test_a_failure_without_a_candidate() -> None:
 
 def test_advice() -> None:
     causes = "the maps may have too little in common, differ in unit, or need a larger inlier threshold."
-    assert COMPARE_ADVICE == "Compare the alternatives. The maps alone cannot tell which of them is correct."
-    assert CAUSES_ADVICE == f"T{causes[1:]}"
-    assert CANDIDATES_ADVICE == (
-        "Look at the candidates. If one of them is correct, refine it in the viewer (plueckernet view)."
-        f" If none of them is correct, {causes}"
-    )
+    assert verdict(outcome("success", 0.95)).advice == ""
+    compare = "Compare the alternatives. The maps alone cannot tell which of them is correct."
+    assert verdict(outcome("ambiguous", 0.5)).advice == compare
+    assert verdict(outcome("failed", 0.0, inliers=0)).advice == f"T{causes[1:]}"
+    candidates = "Look at the candidates. If one of them is correct, refine it in the viewer (plueckernet view)."
+    assert verdict(outcome("failed", 0.5)).advice == f"{candidates} If none of them is correct, {causes}"
 
 
 def test_the_golden_table_has_every_text() -> None:

@@ -49,7 +49,7 @@ def shown_poses(result: RegistrationResult, source: LineSet, target: LineSet) ->
         poses.insert(0, (result.target_T_source, result.score))
     names = [_pose_name(index, failed=result.target_T_source is None) for index in range(len(poses))]
     finder = _CoincidenceFinder(source, target, _threshold_settings(result)) if len(poses) > 1 else None
-    shown = []
+    shown: list[ShownPose] = []
     for name, (pose, score) in zip(names, poses, strict=True):
         pairs, residuals = result.inliers, result.residuals
         if shown and finder is not None:

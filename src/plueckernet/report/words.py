@@ -73,7 +73,8 @@ SENTENCES = {
     (Status.FAILED, Band.VERY_HIGH): "No pose was accepted, although the best candidate has confidence {confidence}.",
     (Status.FAILED, Band.HIGH): "No pose was accepted, although the best candidate has confidence {confidence}.",
     (Status.FAILED, Band.MEDIUM): (
-        f"No pose was accepted. The best candidate has confidence {{confidence}}, below the {REQUIRED_CONFIDENCE} required."
+        "No pose was accepted. The best candidate has confidence {confidence},"
+        f" below the {REQUIRED_CONFIDENCE} required."
     ),
     (Status.FAILED, Band.LOW): (
         "No pose was accepted. The best candidate is probably wrong: its confidence is {confidence},"
@@ -150,7 +151,9 @@ def sigma_words(sigmas: tuple[float, float]) -> str:
 
 def noise_words(noise: tuple[float, float]) -> str:
     """The estimated noise of the lines."""
-    return f"{two_digits(noise[0])} in position and {two_digits(noise[1])}° in direction (one sigma of a line, estimated)"
+    return (
+        f"{two_digits(noise[0])} in position and {two_digits(noise[1])}° in direction (one sigma of a line, estimated)"
+    )
 
 
 def translation_digits(pose: Pose, sigma: float) -> list[str]:
