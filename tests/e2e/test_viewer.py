@@ -35,12 +35,12 @@ def viewer():
 @pytest.fixture
 def watched(viewer: Viewer):
     with chromium() as browser:
-        made = Watched(browser, accept_downloads=True)
-        made.page.goto(f"http://127.0.0.1:{viewer.port}")
-        made.page.get_by_role("button", name="Register").wait_for()
-        yield made
-        made.context.close()
-        assert made.errors == []
+        page_watch = Watched(browser, accept_downloads=True)
+        page_watch.page.goto(f"http://127.0.0.1:{viewer.port}")
+        page_watch.page.get_by_role("button", name="Register").wait_for()
+        yield page_watch
+        page_watch.context.close()
+        assert page_watch.errors == []
 
 
 def until(watched: Watched, condition, what: str) -> None:
@@ -53,11 +53,11 @@ def until(watched: Watched, condition, what: str) -> None:
 def drop(watched: Watched, *paths: Path, on: str = "canvas") -> None:
     """Drop files on the middle of an element, as the file manager of a desktop does."""
     box = watched.page.locator(on).first.bounding_box()
-    place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+    point = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
     data = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}
     hand = watched.context.new_cdp_session(watched.page)
     for kind in ("dragEnter", "dragOver", "drop"):
-        hand.send("Input.dispatchDragEvent", {"type": kind, **place, "data": data})
+        hand.send("Input.dispatchDragEvent", {"type": kind, **point, "data": data})
 
 
 def exported(watched: Watched, label: str) -> bytes:
@@ -182,12 +182,12 @@ def drawn_lines(watched: Watched) -> float:
 
 
 def test_files_are_opened_by_the_buttons_too(watched: Watched) -> None:
-    for place, (side, path) in enumerate((("source", MONDAY), ("target", FRIDAY))):
+    for index, (side, path) in enumerate((("source", MONDAY), ("target", FRIDAY))):
         with watched.page.expect_file_chooser() as chooser:
             watched.page.get_by_role("button", name=f"Open the {side}").click()
         chooser.value.set_files(path)
         watched.page.get_by_text(f"{side} {path.name}").wait_for()
-        assert watched.page.locator("[data-map=missing]").count() == 1 - place
+        assert watched.page.locator("[data-map=missing]").count() == 1 - index
 
 
 def test_thresholds_toggles_and_a_pose_by_hand(viewer: Viewer, watched: Watched) -> None:

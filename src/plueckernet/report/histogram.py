@@ -44,8 +44,8 @@ def histogram_svg(values: Float64[np.ndarray, " n"], title: str, unit: str, full
     step, count = _bins(float(np.quantile(values, 0.99)))
     heights, _ = np.histogram(values.clip(max=step * count * (1 - 1e-9)), bins=count, range=(0.0, step * count))
     axes = _Axes(step, count, int(heights.max()), unit)
-    shapes = [_bar(axes, place, int(height), full) for place, height in enumerate(heights)]
-    shapes += [_tick(axes, place) for place in range(0, count + 1, max(1, count // 5))]
+    shapes = [_bar(axes, index, int(height), full) for index, height in enumerate(heights)]
+    shapes += [_tick(axes, index) for index in range(0, count + 1, max(1, count // 5))]
     shapes.append(f'<text class="tick" x="{axes.left - 5}" y="{_TOP + 4}" text-anchor="end">{axes.tallest}</text>')
     median = float(np.median(values))
     shapes.append(_median(axes, median))
@@ -62,20 +62,20 @@ def _bins(high: float) -> tuple[float, int]:
     return step, max(5, math.ceil(high / step))
 
 
-def _bar(axes: _Axes, place: int, height: int, full: float | None) -> str:
-    shade = "" if full is None else f" r{min(4, int(5 * (place + 0.5) * axes.step / full))}"
-    upper = "more" if place == axes.count - 1 else f"{(place + 1) * axes.step:.4g}"
-    left, top = axes.x(place) + 0.5, axes.y(height)
+def _bar(axes: _Axes, index: int, height: int, full: float | None) -> str:
+    shade = "" if full is None else f" r{min(4, int(5 * (index + 0.5) * axes.step / full))}"
+    upper = "more" if index == axes.count - 1 else f"{(index + 1) * axes.step:.4g}"
+    left, top = axes.x(index) + 0.5, axes.y(height)
     return (
-        f'<rect class="bar{shade}" x="{left:.1f}" y="{top:.1f}" width="{axes.x(place + 1) - 0.5 - left:.1f}"'
+        f'<rect class="bar{shade}" x="{left:.1f}" y="{top:.1f}" width="{axes.x(index + 1) - 0.5 - left:.1f}"'
         f' height="{axes.floor - top:.1f}">'
-        f"<title>{place * axes.step:.4g} to {upper}{escape(axes.unit)}: {height} pairs</title></rect>"
+        f"<title>{index * axes.step:.4g} to {upper}{escape(axes.unit)}: {height} pairs</title></rect>"
     )
 
 
-def _tick(axes: _Axes, place: int) -> str:
-    x = axes.x(place)
-    return f'<text class="tick" x="{x:.1f}" y="{_HEIGHT - 8}" text-anchor="middle">{place * axes.step:.3g}</text>'
+def _tick(axes: _Axes, index: int) -> str:
+    x = axes.x(index)
+    return f'<text class="tick" x="{x:.1f}" y="{_HEIGHT - 8}" text-anchor="middle">{index * axes.step:.3g}</text>'
 
 
 def _median(axes: _Axes, median: float) -> str:

@@ -48,9 +48,9 @@
       gl_Position = vec4(at / viewport * 2.0, 0.0, 1.0);
       shade = colour;
       if (ramped == 1) {
-        float place = clamp(residual, 0.0, 1.0) * 4.0;
-        int below = min(int(place), 3);
-        shade.rgb = mix(ramp[below], ramp[below + 1], place - float(below));
+        float stop = clamp(residual, 0.0, 1.0) * 4.0;
+        int below = min(int(stop), 3);
+        shade.rgb = mix(ramp[below], ramp[below + 1], stop - float(below));
       }
       float depth = clamp((mix(p.w, q.w, corner.x) - nearDepth) / (farDepth - nearDepth), 0.0, 1.0);
       shade.a *= 1.0 - fade * depth;
@@ -73,23 +73,23 @@
   const corners = buffer(new Float32Array([0, -1, 1, -1, 0, 1, 1, 1]));
 
   function link(...sources) {
-    const made = gl.createProgram();
+    const program = gl.createProgram();
     sources.forEach((source, i) => {
       const shader = gl.createShader(i === 0 ? gl.VERTEX_SHADER : gl.FRAGMENT_SHADER);
       gl.shaderSource(shader, source);
       gl.compileShader(shader);
-      gl.attachShader(made, shader);
+      gl.attachShader(program, shader);
     });
-    gl.linkProgram(made);
-    if (!gl.getProgramParameter(made, gl.LINK_STATUS)) throw new Error(gl.getProgramInfoLog(made));
-    return made;
+    gl.linkProgram(program);
+    if (!gl.getProgramParameter(program, gl.LINK_STATUS)) throw new Error(gl.getProgramInfoLog(program));
+    return program;
   }
 
   function buffer(values) {
-    const made = gl.createBuffer();
-    gl.bindBuffer(gl.ARRAY_BUFFER, made);
+    const handle = gl.createBuffer();
+    gl.bindBuffer(gl.ARRAY_BUFFER, handle);
     gl.bufferData(gl.ARRAY_BUFFER, values, gl.DYNAMIC_DRAW);
-    return made;
+    return handle;
   }
 
   /** Lines in GPU buffers: six coordinates each, and a residual as a fraction of the colour range. */
@@ -111,11 +111,11 @@
   }
 
   function attribute(name, size, stride, offset, divisor, from) {
-    const place = gl.getAttribLocation(program, name);
+    const location = gl.getAttribLocation(program, name);
     gl.bindBuffer(gl.ARRAY_BUFFER, from);
-    gl.enableVertexAttribArray(place);
-    gl.vertexAttribPointer(place, size, gl.FLOAT, false, stride, offset);
-    gl.vertexAttribDivisor(place, divisor);
+    gl.enableVertexAttribArray(location);
+    gl.vertexAttribPointer(location, size, gl.FLOAT, false, stride, offset);
+    gl.vertexAttribDivisor(location, divisor);
   }
 
   const source = strokes(segments.source), target = strokes(segments.target);
