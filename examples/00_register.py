@@ -1,7 +1,7 @@
 """Register two line maps and use the pose.
 
-The maps are those of the demo; put your own files in their place. Nothing has to be known about them but that both are
-in the same unit.
+The maps are those of the demo; replace them by your own files. The only requirement is that both maps have the same
+unit.
 """
 
 from importlib.resources import files
@@ -18,16 +18,16 @@ result = pn.register(source, target)
 print(result.status, "-", result.reason)
 print(f"confidence {result.confidence:.2f}")
 
-# A failure has no pose, but a reason and, in `result.alternatives`, what came closest.
+# A failed registration has no pose. It has a reason and, in `result.alternatives`, the best candidates.
 
 if result.target_T_source is not None:
     print(result.target_T_source.matrix())  # (4, 4) float64
     degrees, length = result.sigmas()
-    print(f"one sigma: {degrees:.2f} degrees and {length:.3f} at the middle of the common lines")
+    print(f"one sigma: {degrees:.2f} degrees and {length:.3f} at the centre of the inliers")
     pn.write_lines("aligned.obj", result.target_T_source @ source)
 result.save("result.json")
 
-# The report is one file to open in a browser; the picture needs matplotlib.
+# Open the report in a browser. The picture needs matplotlib.
 
 pn.write_report("report.html", result, source, target)
 save_plot("picture.png", source, target, result.target_T_source)

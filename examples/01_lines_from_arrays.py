@@ -1,6 +1,6 @@
-"""Line maps from arrays: segments, or infinite lines.
+"""Line maps from arrays: segments or infinite lines.
 
-What reconstructs lines usually has them as arrays already; files are not needed.
+A program that reconstructs lines usually has them as arrays; no files are needed.
 """
 
 import torch
@@ -8,11 +8,11 @@ import torch
 import plueckernet as pn
 from plueckernet.report import save_plot
 
-# A room with a table, a door and a window: end points (n, 2, 3). No two walls are alike, so the pose is unique.
+# A room with a table, a door and a window: end points (n, 2, 3). No two walls are equal, so the pose is unique.
 
 
 def outline(*corners: tuple[float, float, float]) -> torch.Tensor:
-    """Segments from each corner to the next, and back to the first."""
+    """Segments from each corner to the next and back to the first."""
     points = torch.tensor(corners, dtype=torch.float64)
     return torch.stack([points, points.roll(-1, 0)], 1)
 
@@ -32,7 +32,7 @@ result = pn.register(source, target)
 print("segments:", result.status, f"confidence {result.confidence:.2f}")
 save_plot("room.png", source, target, result.target_T_source)
 
-# The same as infinite lines: a point and a direction each. Directions need no length and no sign.
+# The same map as infinite lines, each given by a point and a direction of any length and sign.
 
 ends = source.endpoints
 infinite = pn.LineSet.from_point_direction(ends.mean(1), ends[:, 1] - ends[:, 0])

@@ -1,8 +1,7 @@
-"""Which of many places have been seen before?
+"""Find loop closures.
 
-The verdict decides, so that a wrong loop never closes. Each map of a house is held against all earlier ones; a pair
-becomes a constraint of a pose graph only if the registration is believed. The information matrix is the inverse of the
-covariance.
+Each map is registered to all earlier maps. A pair becomes an edge of a pose graph only if its pose is accepted with
+high confidence. The information matrix is the inverse of the covariance.
 """
 
 import torch
@@ -12,7 +11,7 @@ from plueckernet.data.protocols import ScanProtocol, sample_pair
 from plueckernet.data.scenes import make_scene
 from plueckernet.report import save_plot
 
-# Two scans of one place, which have about 60 % of their lines in common, and one of another place between them.
+# Two scans of one place, with about 60 % of their lines in common, and one scan of another place.
 
 first = sample_pair(make_scene("indoor", 7), ScanProtocol(overlap=0.6), 7)
 other = sample_pair(make_scene("indoor", 3), ScanProtocol(overlap=0.6), 3)
@@ -29,7 +28,7 @@ for later, name in enumerate(names):
         edges.append((earlier, name, result.target_T_source, torch.linalg.inv(result.covariance)))
         save_plot("loop.png", maps[name], maps[earlier], result.target_T_source)
 
-# The edges are what a pose graph takes: earlier_T_later, and its information, rotation first.
+# An edge of the pose graph has the pose earlier_T_later and its information matrix, rotation first.
 
 for earlier, name, earlier_T_later, information in edges:
     moved = ", ".join(f"{value:.2f}" for value in earlier_T_later.translation)

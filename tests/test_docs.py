@@ -122,3 +122,16 @@ def test_the_path_of_a_new_user_is_short_and_the_one_measured() -> None:
     assert commands() == [step["command"] for step in measured["commands"]]
     assert len(commands()) <= 5
     assert f"{measured['seconds']} s on two cores" in text
+
+
+def test_the_settings_of_the_page_are_those_of_the_code() -> None:
+    text = (DOCS / "registration.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z_.]+)` \| (\S+) \|", text[text.index("## Settings") :], re.MULTILINE)
+    assert len(rows) > 10
+    for name, default in rows:
+        value: object = plueckernet.RegistrationSettings()
+        for attribute in name.split("."):
+            value = getattr(value, attribute)
+        assert default in (f"`{value}`", f"{value:g}" if isinstance(value, int | float) else "") or (
+            value is None and default in ("derived", "estimated")
+        )

@@ -13,9 +13,9 @@ from plueckernet.version import __version__
 if TYPE_CHECKING:
     from plueckernet.errors import DegenerateError, FormatError, InputError, PlueckernetError
     from plueckernet.estimation.judgement import Status
+    from plueckernet.estimation.settings import RegistrationSettings
     from plueckernet.geometry import LineSet, Pose, Similarity
     from plueckernet.io import read_lines, write_lines
-    from plueckernet.estimation.settings import RegistrationSettings
     from plueckernet.matchers import LineMatcher, load_matcher
     from plueckernet.registration import refine, register, register_many
     from plueckernet.report import write_report

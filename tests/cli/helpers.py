@@ -1,4 +1,4 @@
-"""What the tests of the command line share."""
+"""Helpers for the tests of the command line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(*arguments: object) -> int:
 
 
 def house(count: int = 90) -> LineSet:
-    """The longest lines of the demo's house, in random order: enough to register, and quick."""
+    """The longest lines of the demo's house in random order: enough to register, and fast."""
     lines = read_lines(MONDAY)
     longest = lines.lengths().topk(count).indices
     shuffled = longest[torch.randperm(count, generator=torch.Generator().manual_seed(0))]
@@ -32,7 +32,7 @@ def house(count: int = 90) -> LineSet:
 
 
 def chaos(count: int, seed: int) -> LineSet:
-    """Segments that nobody has ever built."""
+    """Random segments without any structure."""
     generator = torch.Generator().manual_seed(seed)
     middle, arm = 5 * torch.randn(2, count, 1, 3, generator=generator, dtype=torch.float64)
     return LineSet.from_segments(torch.cat([middle - 0.1 * arm, middle + 0.1 * arm], 1))

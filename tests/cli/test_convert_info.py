@@ -58,8 +58,8 @@ def test_info(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.txt").write_text("0 0 0 1 0 0\n0 0 0 0 2 0\n5 5 5 5 5 5\n")
     assert run("info", tmp_path / "a.txt") == 0
     shown = capsys.readouterr().out
-    for part in ("format", "txt", "2 segments", "1: zero length", "1 × 2 × 0", "median", "0–10°", "100.0"):
-        assert part in shown
+    for text in ("format", "txt", "2 segments", "1: zero length", "1 × 2 × 0", "median", "0–10°", "100.0"):
+        assert text in shown
 
 
 def test_info_json_of_several_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,13 +22,13 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert error is not None
     assert float(error[1]) < 0.5
     assert float(error[2]) < 50
-    for part in ("registered", "covariance", "before, from above", "after, from above", "plueckernet register"):
-        assert part in shown
+    for text in ("Registered", "covariance", "before, from above", "after, from above", "plueckernet register"):
+        assert text in shown
     written = {path.name for path in (tmp_path / "demo").iterdir()}
     files = {"house_monday.obj", "house_friday.txt", "aligned.obj", "result.json", "report.html", "picture.png"}
     assert written == files
     assert f"open {tmp_path / 'demo' / 'report.html'}" in shown.replace("\n", "")
-    assert "demo --out" not in shown  # it has just been done
+    assert "demo --out" not in shown  # the files exist already
     assert f"register {tmp_path / 'demo' / 'house_monday.obj'} " in shown
 
 

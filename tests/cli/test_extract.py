@@ -57,7 +57,7 @@ def test_one_frame_and_a_folder_of_frames(tmp_path: Path, capsys: pytest.Capture
     scenes.mkdir()
     colour, depth = frame(scenes, 0)
     frame(scenes, 1)
-    for path in frame(scenes, 2):  # the lens covered: nothing to be seen
+    for path in frame(scenes, 2):  # black images: no lines
         cv2.imwrite(str(path), np.zeros_like(cv2.imread(str(path), cv2.IMREAD_UNCHANGED)))
     out = tmp_path / "one.obj"
     assert run("extract", "--rgbd", colour, depth, "--intrinsics", 585, 585, 320, 240, "--out", out) == 0
@@ -67,10 +67,10 @@ def test_one_frame_and_a_folder_of_frames(tmp_path: Path, capsys: pytest.Capture
     assert len(maps) == 2
     assert len(read_lines(maps[0])) == len(read_lines(out))
     assert run("extract", "--rgbd", scenes, "--out", out) == 2
-    told = capsys.readouterr().err
-    assert f"{out}: cannot be made: File exists" in told
-    assert "frame-000002.color.png: no lines found" in told
-    assert f"3 frames, 0 to {len(read_lines(out))} lines each" in told
+    errors = capsys.readouterr().err
+    assert f"{out}: cannot be created: File exists" in errors
+    assert "frame-000002.color.png: no lines found" in errors
+    assert f"3 frames, 0 to {len(read_lines(out))} lines each" in errors
 
 
 def test_bad_input(cloud: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,15 +33,18 @@ def line_maps(folder: Path, truth: bool) -> Path:
     return folder
 
 
-def test_odometry_writes_what_it_promises(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_odometry_writes_all_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sequence, out = line_maps(tmp_path / "maps", truth=True), tmp_path / "out"
     assert run("odometry", sequence, "--out", out) == 0
-    said = capsys.readouterr().out
-    assert "3 frames: 2 registered" in said
-    assert "relative error" in said
+    output = capsys.readouterr().out
+    assert "3 frames: 2 registered" in output
+    assert "relative error" in output
     truth = read_tum_trajectory(sequence / "groundtruth.txt").world_T_sensor
-    for found in (read_tum_trajectory(out / "trajectory_tum.txt"), read_kitti_trajectory(out / "trajectory_kitti.txt")):
-        torch.testing.assert_close(found.world_T_sensor.matrix(), truth.matrix(), atol=0.02, rtol=0)
+    for estimated in (
+        read_tum_trajectory(out / "trajectory_tum.txt"),
+        read_kitti_trajectory(out / "trajectory_kitti.txt"),
+    ):
+        torch.testing.assert_close(estimated.world_T_sensor.matrix(), truth.matrix(), atol=0.02, rtol=0)
     assert 20 < len(read_lines(out / "map.obj")) < 60
     assert (out / "top_down.png").read_bytes().startswith(b"\x89PNG")
     written = json.loads((out / "odometry.json").read_text())

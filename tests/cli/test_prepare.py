@@ -9,12 +9,12 @@ from tests.cli.helpers import run
 from tests.data.datasets import published
 
 
-def test_prepare_says_what_it_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prepare_reports_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     published.structured3d(tmp_path / "s", count=3)
     assert run("prepare", "structured3d", tmp_path / "s", "--out", tmp_path / "out") == 0
-    said = capsys.readouterr().err
-    assert "2 scenes to train and 1 to test, 0 pairs" in said
-    assert "lines of a scene: 12 to 12, median 12" in said
+    messages = capsys.readouterr().err
+    assert "2 training scenes and 1 test scenes, 0 pairs" in messages
+    assert "lines per scene: 12 to 12, median 12" in messages
     assert run("info", next((tmp_path / "out" / "train").glob("*.npz"))) == 0
 
 

@@ -17,8 +17,7 @@ from plueckernet.io import read_lines, write_lines
 KEYS = {
     "schema", "version", "status", "reason", "confidence", "target_T_source", "covariance", "sigmas", "num_lines",
     "num_matches", "num_inliers", "score", "noise", "matches", "inliers", "residuals", "alternatives", "timings",
-    "evidence",
-    "settings", "seed",
+    "evidence", "settings", "seed", "calibrated", "matcher", "centre",
 }  # fmt: skip
 
 
@@ -45,13 +44,13 @@ def test_registered(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[
     out = tmp_path / "result.json", tmp_path / "aligned.ply"
     assert run("register", files.source, files.target, "--json", out[0], "--aligned", out[1]) == 0
     shown = capsys.readouterr().out
-    for part in ("registered", "confidence", "target_T_source", "rotation", "translation", "one sigma", "segments"):
-        assert part in shown
+    for text in ("Registered", "confidence", "target_T_source", "rotation", "translation", "one sigma", "segments"):
+        assert text in shown
     result = load(out[0])
     assert set(result) == KEYS
-    assert (result["schema"], result["status"], result["seed"]) == (1, "success", 0)
-    found = torch.tensor(result["target_T_source"], dtype=torch.float64)
-    torch.testing.assert_close(found, files.truth.matrix(), atol=1e-6, rtol=0)
+    assert (result["schema"], result["status"], result["seed"]) == (2, "success", 0)
+    matrix = torch.tensor(result["target_T_source"], dtype=torch.float64)
+    torch.testing.assert_close(matrix, files.truth.matrix(), atol=1e-6, rtol=0)
     assert torch.tensor(result["covariance"]).shape == (6, 6)
     assert result["num_inliers"] == len(result["inliers"]) == len(result["residuals"])
     assert result["num_matches"] == len(result["matches"])
@@ -64,7 +63,8 @@ def test_not_registered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     out = tmp_path / "result.json", tmp_path / "aligned.obj"
     assert run("register", tmp_path / "a.npy", tmp_path / "b.npy", "--json", out[0], "--aligned", out[1]) == 1
     captured = capsys.readouterr()
-    assert "failed" in captured.out
+    assert "Not registered" in captured.out
+    assert "No pose was accepted" in captured.out
     assert "not written: there is no pose" in captured.err
     assert not out[1].exists()
     result = load(out[0])
@@ -84,22 +84,22 @@ def test_same_seed_same_result(files: Files, tmp_path: Path) -> None:
 
 
 def test_quiet_and_settings(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("--quiet", "--directed", "--tolerance", 0.1, "--json", tmp_path / "r.json")
+    options = ("--quiet", "--directed", "--inlier-threshold", 0.1, "--json", tmp_path / "r.json")
     assert run("register", files.source, files.target, *options) == 0
     assert capsys.readouterr() == ("", "")
     settings = load(tmp_path / "r.json")["settings"]
     assert settings["directed"] is True
-    assert settings["position_tolerance"] == pytest.approx(0.1)
+    assert settings["inlier_distance"] == pytest.approx(0.1)
 
 
 def test_json_on_standard_output(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("register", files.source, files.target, "--json", "-") == 0
     captured = capsys.readouterr()
     assert set(json.loads(captured.out)) == KEYS
-    assert "registered" in captured.err
+    assert "Registered" in captured.err
 
 
-def test_what_was_left_out_is_told(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dropped_lines_are_reported(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     with files.target.open("a") as stream:
         stream.write("1 1 1 1 1 1\n")
     assert run("register", files.source, files.target) == 0
@@ -121,8 +121,8 @@ def test_bad_files(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--tolerance", "-1"], "--tolerance: expected a positive length"),
-        (["--tolerance", "nan"], "--tolerance: expected a positive length"),
+        (["--inlier-threshold", "-1"], "--inlier-threshold: expected a positive length"),
+        (["--inlier-threshold", "nan"], "--inlier-threshold: expected a positive length"),
         (["--device", "abacus"], "--device abacus"),
         (["--lod", "2.2"], "lod is for CityJSON"),
         (["--seed", "-1"], "seed"),
@@ -134,14 +134,14 @@ def test_bad_options(files: Files, options: list[str], complaint: str, capsys: p
     assert complaint in capsys.readouterr().err
 
 
-def test_level_of_detail_goes_to_the_map_that_has_some(tmp_path: Path) -> None:
+def test_level_of_detail_goes_to_the_cityjson_map(tmp_path: Path) -> None:
     from plueckernet.cli.register import _levels
 
     city, table = tmp_path / "city.json", tmp_path / "table.txt"
     city.write_text('{"type": "CityJSON", "version": "2.0", "CityObjects": {}, "vertices": []}')
     table.write_text("1 2 3 4 5 6\n")
     assert _levels((city, table), "2.2") == ["2.2", None]
-    assert _levels((table, table), "2.2") == ["2.2", "2.2"]  # reading will complain
+    assert _levels((table, table), "2.2") == ["2.2", "2.2"]  # reading raises the error
     assert _levels((city, table), None) == [None, None]
 
 

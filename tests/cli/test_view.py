@@ -1,4 +1,4 @@
-"""`plueckernet view`: how to get to it, and what it refuses."""
+"""`plueckernet view`: how to open the page, and bad input."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import pytest
 from tests.cli.helpers import MONDAY, run
 from tests.cli.test_register import hide
 
-from plueckernet.cli.view import directions
+from plueckernet.cli.view import access_hints
 
 
-def test_this_machine_only_and_how_to_come_from_another() -> None:
-    here, over_ssh = directions("127.0.0.1", 8081)
-    assert "http://127.0.0.1:8081" in here
+def test_local_address_and_how_to_forward_the_port() -> None:
+    local, over_ssh = access_hints("127.0.0.1", 8081)
+    assert "http://127.0.0.1:8081" in local
     assert "ssh -L 8081:127.0.0.1:8081" in over_ssh
 
 
-def test_an_open_door_is_pointed_out() -> None:
-    there, warning = directions("0.0.0.0", 8080)
-    assert "http://0.0.0.0:8080" in there
+def test_a_public_address_has_a_warning() -> None:
+    address, warning = access_hints("0.0.0.0", 8080)
+    assert "http://0.0.0.0:8080" in address
     assert "no password" in warning
 
 

@@ -39,7 +39,7 @@ def chromium() -> Iterator[object]:
 
 
 class Watched:
-    """A page that remembers what went wrong and what it asked the network for."""
+    """A page that records its errors and network requests."""
 
     def __init__(self, browser, **options) -> None:
         self.context = browser.new_context(viewport={"width": 1280, "height": 800}, **options)
@@ -52,27 +52,27 @@ class Watched:
         self.page.on("request", lambda request: self.requests.append(request.url))
 
     def seen(self, selector: str = "canvas") -> np.ndarray:
-        """What a person sees there, as (height, width, 3) numbers."""
+        """A screenshot of an element, as (height, width, 3) numbers."""
         self.page.wait_for_timeout(300)
         box = self.page.locator(selector).first.bounding_box()
-        # A locator's own screenshot waits for stillness, which a slow machine that draws all the time never reaches.
+        # A locator's own screenshot waits until nothing moves, which may never happen on a slow machine.
         return _pixels(self.page.screenshot(clip=box))
 
     def picture(self) -> np.ndarray:
-        """The canvas alone, without what lies over it."""
-        self.page.wait_for_timeout(300)  # a frame, and the rest that follows a movement
+        """The canvas without the elements over it."""
+        self.page.wait_for_timeout(300)  # one frame, and the redraw after a movement
         address = self.page.evaluate("document.querySelector('canvas').toDataURL()")
         return _pixels(base64.b64decode(address.split(",")[1]))
 
     def wait(self, condition: str) -> None:
-        """Until an expression is true; playwright's own wait is refused by a page that forbids eval."""
+        """Wait until an expression is true; playwright's own wait needs eval, which the page forbids."""
         end = time.monotonic() + 180
         while not self.page.evaluate(condition):
             assert time.monotonic() < end, f"never became true: {condition}"
             self.page.wait_for_timeout(50)
 
     def keep(self, name: str) -> None:
-        """A screenshot for the documentation, where that was asked for."""
+        """Save a screenshot for the documentation if the environment asks for it."""
         folder = os.environ.get(SCREENSHOTS)
         if folder:
             self.page.wait_for_timeout(500)
@@ -85,14 +85,14 @@ def _pixels(png: bytes) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), dtype=int)
 
 
-def drawn_share(picture: np.ndarray) -> float:
-    """Share of the pixels that are clearly not of the most frequent colour."""
+def drawn_fraction(picture: np.ndarray) -> float:
+    """Fraction of the pixels that clearly differ from the most frequent colour."""
     colours, counts = np.unique(picture @ [65536, 256, 1], return_counts=True)
     most = int(colours[counts.argmax()])
     background = [most >> 16, most >> 8 & 255, most & 255]
     return float((abs(picture - background).max(-1) > 24).mean())
 
 
-def changed_share(first: np.ndarray, second: np.ndarray) -> float:
-    """Share of the pixels that clearly differ."""
+def changed_fraction(first: np.ndarray, second: np.ndarray) -> float:
+    """Fraction of the pixels that clearly differ."""
     return float((abs(first - second).max(-1) > 24).mean())

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from tests.cli.helpers import FRIDAY, MONDAY
-from tests.e2e.browser import Watched, changed_share, chromium, drawn_share
+from tests.e2e.browser import Watched, changed_fraction, chromium, drawn_fraction
 from tests.estimation.lines_for_tests import errors
 
 from plueckernet.data.protocols import ScanProtocol, unrelated_pair
@@ -27,20 +27,20 @@ TRUTH = Pose.from_matrix(
 
 @pytest.fixture
 def viewer():
-    made = Viewer(port=18080)
-    yield made
-    made.stop()
+    viewer = Viewer(port=18080)
+    yield viewer
+    viewer.stop()
 
 
 @pytest.fixture
 def watched(viewer: Viewer):
     with chromium() as browser:
-        made = Watched(browser, accept_downloads=True)
-        made.page.goto(f"http://127.0.0.1:{viewer.port}")
-        made.page.get_by_role("button", name="Register").wait_for()
-        yield made
-        made.context.close()
-        assert made.errors == []
+        page_watch = Watched(browser, accept_downloads=True)
+        page_watch.page.goto(f"http://127.0.0.1:{viewer.port}")
+        page_watch.page.get_by_role("button", name="Register").wait_for()
+        yield page_watch
+        page_watch.context.close()
+        assert page_watch.errors == []
 
 
 def until(watched: Watched, condition, what: str) -> None:
@@ -51,13 +51,13 @@ def until(watched: Watched, condition, what: str) -> None:
 
 
 def drop(watched: Watched, *paths: Path, on: str = "canvas") -> None:
-    """Let files go over the middle of an element, as the file manager of a desktop does."""
+    """Drop files on the middle of an element, as the file manager of a desktop does."""
     box = watched.page.locator(on).first.bounding_box()
-    place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+    point = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
     data = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}
     hand = watched.context.new_cdp_session(watched.page)
     for kind in ("dragEnter", "dragOver", "drop"):
-        hand.send("Input.dispatchDragEvent", {"type": kind, **place, "data": data})
+        hand.send("Input.dispatchDragEvent", {"type": kind, **point, "data": data})
 
 
 def exported(watched: Watched, label: str) -> bytes:
@@ -77,8 +77,8 @@ def inliers(watched: Watched) -> int:
     return int(watched.page.get_by_text("pairs at most").inner_text().split()[1])
 
 
-def drag_threshold(watched: Watched, share: float) -> None:
-    """Take the slider by its thumb to a part of its way."""
+def drag_threshold(watched: Watched, fraction: float) -> None:
+    """Drag the thumb of the slider to a fraction of the track."""
     mouse = watched.page.mouse
     thumb = watched.page.get_by_role("slider").nth(1)
     track = thumb.locator("xpath=..").bounding_box()
@@ -86,12 +86,12 @@ def drag_threshold(watched: Watched, share: float) -> None:
     height = at["y"] + at["height"] / 2
     mouse.move(at["x"] + at["width"] / 2, height)
     mouse.down()
-    mouse.move(track["x"] + share * track["width"], height, steps=4)
+    mouse.move(track["x"] + fraction * track["width"], height, steps=4)
     mouse.up()
 
 
 def drag_arrow(viewer: Viewer, watched: Watched, pixels: float) -> None:
-    """Pull the source by the upright arrow of its handles."""
+    """Drag the source by the vertical arrow of its gizmo."""
     gizmo = viewer._stage.gizmo
     start = np.array(gizmo.position)
     tip = start + 0.9 * gizmo.scale * Motion.from_quaternion(np.array(gizmo.wxyz), start).rotation[:, 2]
@@ -127,40 +127,40 @@ def test_two_dropped_files_are_registered_and_the_result_exported(viewer: Viewer
     drop(watched, MONDAY, FRIDAY)
     page.get_by_text("house_monday.obj (obj): 509 segments").wait_for()
     page.get_by_text("house_friday.txt (txt): 404 segments").wait_for()
-    until(watched, lambda: drawn_share(watched.seen()) > 0.01, "both maps are drawn")
+    until(watched, lambda: drawn_fraction(watched.seen()) > 0.01, "both maps are drawn")
     apart = watched.seen()
 
     page.get_by_role("button", name="Register").click()
     page.get_by_text("Registered", exact=True).wait_for()
-    until(watched, lambda: viewer._progress.value == 1.0, "the maps come together")
-    assert changed_share(apart, watched.seen()) > 0.01
+    until(watched, lambda: viewer._progress.value == 1.0, "the animation ends")
+    assert changed_fraction(apart, watched.seen()) > 0.01
     keep(watched, "viewer.png")
     assert inliers(watched) > 100
 
     page.get_by_text("Export").click()
-    found = json.loads(exported(watched, "Result (JSON)"))["target_T_source"]
-    turn, _ = errors(Pose.from_matrix(torch.tensor(found, dtype=torch.float64)), TRUTH)
+    matrix = json.loads(exported(watched, "Result (JSON)"))["target_T_source"]
+    turn, _ = errors(Pose.from_matrix(torch.tensor(matrix, dtype=torch.float64)), TRUTH)
     assert turn < 0.5
     assert b"<title>Registered: house_monday.obj" in exported(watched, "Report (HTML)")
     assert exported(watched, "Source in the target").count(b"\nl ") == 509
 
 
-def test_a_bad_file_is_a_message_and_what_was_there_stays(viewer: Viewer, watched: Watched, tmp_path: Path) -> None:
+def test_a_bad_file_is_a_message_and_the_maps_stay(viewer: Viewer, watched: Watched, tmp_path: Path) -> None:
     page = watched.page
     bad = tmp_path / "<b>bad.txt"
     bad.write_text("1 2 3 4 5 6\n1 2 three 4 5 6\n")
     drop(watched, bad, FRIDAY)
     page.get_by_text("<b>bad.txt:2: ").wait_for()
     page.get_by_text("house_friday.txt (txt): 404 segments").wait_for()
-    assert page.get_by_text("<b>bad.txt:2: ").is_visible()  # the other file has not covered it up
+    assert page.get_by_text("<b>bad.txt:2: ").is_visible()  # the other file has not removed it
 
-    drop(watched, MONDAY)  # goes where one is missing
+    drop(watched, MONDAY)  # goes to the missing map
     page.get_by_text("source house_monday.obj").wait_for()
-    until(watched, lambda: page.get_by_text("bad.txt:2: ").count() == 0, "the complaint goes")
+    until(watched, lambda: page.get_by_text("bad.txt:2: ").count() == 0, "the message is removed")
     for paths, words in (
-        ([MONDAY], "drop the file on the one to be replaced"),
-        ([MONDAY, FRIDAY, MONDAY], "Two files at most"),
-        ([tmp_path], "A folder cannot be dropped"),
+        ([MONDAY], "Drop the file on the map that it replaces"),
+        ([MONDAY, FRIDAY, MONDAY], "Drop at most two files"),
+        ([tmp_path], "Folders cannot be dropped"),
     ):
         drop(watched, *paths)
         page.get_by_text(words).wait_for()
@@ -168,26 +168,26 @@ def test_a_bad_file_is_a_message_and_what_was_there_stays(viewer: Viewer, watche
 
     drop(watched, MONDAY, on="[data-map]:has-text('target')")
     page.get_by_text("target house_monday.obj").wait_for()
-    # Both are one map now and lie on each other, unless the page has kept where the source was drawn before.
+    # Both sides are the same map now and coincide, unless the page has kept the old position of the source.
     until(watched, lambda: drawn_lines(watched) > 0.01, "both maps are drawn")
-    both = drawn_lines(watched)
+    with_source = drawn_lines(watched)
     page.get_by_role("checkbox", name="Source", exact=True).click()
-    until(watched, lambda: not viewer._shown["source"].value, "the source goes")
-    assert drawn_lines(watched) > 0.8 * both
+    until(watched, lambda: not viewer._shown["source"].value, "the source is hidden")
+    assert drawn_lines(watched) > 0.8 * with_source
 
 
 def drawn_lines(watched: Watched) -> float:
-    """Share of bright pixels between the notifications and the controls."""
+    """Fraction of bright pixels between the notifications and the controls."""
     return float((watched.seen()[:, 320:870].max(-1) > 90).mean())
 
 
 def test_files_are_opened_by_the_buttons_too(watched: Watched) -> None:
-    for place, (side, path) in enumerate((("source", MONDAY), ("target", FRIDAY))):
+    for index, (side, path) in enumerate((("source", MONDAY), ("target", FRIDAY))):
         with watched.page.expect_file_chooser() as chooser:
             watched.page.get_by_role("button", name=f"Open the {side}").click()
         chooser.value.set_files(path)
         watched.page.get_by_text(f"{side} {path.name}").wait_for()
-        assert watched.page.locator("[data-map=missing]").count() == 1 - place
+        assert watched.page.locator("[data-map=missing]").count() == 1 - index
 
 
 def test_thresholds_toggles_and_a_pose_by_hand(viewer: Viewer, watched: Watched) -> None:
@@ -200,31 +200,31 @@ def test_thresholds_toggles_and_a_pose_by_hand(viewer: Viewer, watched: Watched)
 
     drag_threshold(watched, 0.1)
     until(watched, lambda: inliers(watched) < count, "fewer inliers")
-    assert changed_share(first, watched.seen()) > 0.001
+    assert changed_fraction(first, watched.seen()) > 0.001
     drag_threshold(watched, 0.95)
     until(watched, lambda: inliers(watched) > count, "more inliers")
 
     second = watched.seen()
     page.get_by_label("Unmatched").click()
-    until(watched, lambda: not viewer._shown["unmatched"].value, "unmatched lines go")
-    assert changed_share(second, watched.seen()) > 0.001
+    until(watched, lambda: not viewer._shown["unmatched"].value, "unmatched lines are hidden")
+    assert changed_fraction(second, watched.seen()) > 0.001
 
-    found, third = viewer.session.view.pose, watched.seen()
+    registered, third = viewer.session.view.pose, watched.seen()
     page.get_by_label("Move source").click()
-    until(watched, lambda: changed_share(third, watched.seen()) > 0.001, "handles to drag")
+    until(watched, lambda: changed_fraction(third, watched.seen()) > 0.001, "handles to drag")
     drag_arrow(viewer, watched, pixels=5)
-    until(watched, lambda: viewer.session.view.name == "by hand", "the hand is noticed")
-    _, moved = errors(viewer.session.view.pose, found)
+    until(watched, lambda: viewer.session.view.name == "by hand", "the drag is registered")
+    _, moved = errors(viewer.session.view.pose, registered)
     assert moved > 0.05
     keep(watched, "viewer-by-hand.png")
     page.get_by_role("button", name="Refine from here").click()
-    until(watched, lambda: viewer.session.view.name == "refined", "the pose by hand is refined")
-    turn, shift = errors(viewer.session.view.pose, found)
+    until(watched, lambda: viewer.session.view.name == "refined", "the dragged pose is refined")
+    turn, shift = errors(viewer.session.view.pose, registered)
     assert turn < 0.05
     assert shift < 0.01
 
 
-def test_candidates_of_a_failure_are_looked_at(viewer: Viewer, watched: Watched, tmp_path: Path) -> None:
+def test_candidates_of_a_failure_can_be_shown(viewer: Viewer, watched: Watched, tmp_path: Path) -> None:
     page = watched.page
     maps = unrelated_pair(make_scene("indoor", 3), make_scene("indoor", 4), ScanProtocol(overlap=0.6), 0)
     for name, lines in zip("ab", maps, strict=True):
@@ -233,9 +233,9 @@ def test_candidates_of_a_failure_are_looked_at(viewer: Viewer, watched: Watched,
     page.get_by_text("target b.obj").wait_for()
     page.get_by_role("button", name="Register").click()
     page.get_by_text("Not registered", exact=True).wait_for()
-    until(watched, lambda: viewer._progress.value == 1.0, "the closest pose is shown")
+    until(watched, lambda: viewer._progress.value == 1.0, "the best candidate is shown")
     first = watched.seen()
     page.get_by_label("Pose").click()
     page.get_by_role("option", name="candidate 2").click()
     until(watched, lambda: viewer.session.view.name == "candidate 2", "another pose")
-    until(watched, lambda: changed_share(first, watched.seen()) > 0.01, "another picture")
+    until(watched, lambda: changed_fraction(first, watched.seen()) > 0.01, "another picture")

@@ -1,4 +1,4 @@
-"""What is drawn can be taken back to where it came from."""
+"""The drawing frame: motions and poses convert both ways, and what is drawn is near the origin."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import torch
 from tests.cli.helpers import house
 
 from plueckernet.geometry import Pose
-from plueckernet.report.frame import Frame, Motion, fitted_ball, joined
+from plueckernet.report.frame import DrawingFrame, Motion, bounding_ball, match_connectors
 from plueckernet.report.picture import as_segments
 
 POSE = Pose.random(generator=torch.Generator().manual_seed(3), translation=1e5)
 
 
-def frame() -> Frame:
-    return Frame.of(as_segments(house()), as_segments(POSE @ house()))
+def frame() -> DrawingFrame:
+    return DrawingFrame.of(as_segments(house()), as_segments(POSE @ house()))
 
 
 def test_a_motion_is_a_pose_and_back() -> None:
@@ -23,14 +23,14 @@ def test_a_motion_is_a_pose_and_back() -> None:
     torch.testing.assert_close(again.matrix(), POSE.matrix(), rtol=0, atol=1e-8)
 
 
-def test_registered_lines_are_drawn_on_each_other_and_small() -> None:
+def test_registered_lines_coincide_near_the_origin() -> None:
     drawn = frame().motion(POSE).moved(frame().source(as_segments(house())))
     target = frame().target(as_segments(POSE @ house()))
     np.testing.assert_allclose(drawn, target, atol=1e-8)
     assert abs(target).max() < 20
 
 
-def test_up_is_up_and_walls_run_along_the_axes() -> None:
+def test_z_is_up_and_walls_run_along_the_axes() -> None:
     target = frame().target(as_segments(POSE @ house()))
     arrow = target[:, 1] - target[:, 0]
     along = abs(arrow / np.linalg.norm(arrow, axis=-1, keepdims=True)).max(-1)
@@ -38,25 +38,25 @@ def test_up_is_up_and_walls_run_along_the_axes() -> None:
     assert np.ptp(target[..., 2]) < 0.6 * np.ptp(target[..., 0])
 
 
-def test_a_map_far_away_is_drawn_near() -> None:
+def test_a_distant_source_is_shifted_into_view() -> None:
     before = frame().before().moved(frame().source(as_segments(house())))
-    centre, radius = fitted_ball(before)
+    centre, radius = bounding_ball(before)
     assert np.linalg.norm(centre) < 5 * radius
-    assert frame().nearer.any()
-    assert not Frame.of(as_segments(house()), as_segments(house())).nearer.any()
+    assert frame().initial_shift.any()
+    assert not DrawingFrame.of(as_segments(house()), as_segments(house())).initial_shift.any()
 
 
-def test_joins_are_where_two_lines_are_nearest() -> None:
-    still = Motion(np.eye(3), np.zeros(3))
-    one = np.array([[[0.0, 0, 0], [4, 0, 0]]])
-    other = np.array([[[3.0, 1, 0], [9, 1, 0]]])
-    np.testing.assert_allclose(joined(one, other, still), [[[3, 0, 0], [3, 1, 0]]])
+def test_connectors_are_where_two_lines_are_nearest() -> None:
+    identity = Motion(np.eye(3), np.zeros(3))
+    source = np.array([[[0.0, 0, 0], [4, 0, 0]]])
+    target = np.array([[[3.0, 1, 0], [9, 1, 0]]])
+    np.testing.assert_allclose(match_connectors(source, target, identity), [[[3, 0, 0], [3, 1, 0]]])
 
 
 def test_halfway_twice_is_the_whole_way() -> None:
-    here, there = frame().before(), frame().motion(POSE)
-    half = here.towards(there, 0.5)
-    np.testing.assert_allclose(half.towards(there, 1.0).rotation, there.rotation, atol=1e-9)
-    again = half.rotation @ here.rotation.T @ half.rotation
-    np.testing.assert_allclose(again, there.rotation, atol=1e-9)
-    np.testing.assert_allclose(2 * half.translation, here.translation + there.translation)
+    before, after = frame().before(), frame().motion(POSE)
+    half = before.towards(after, 0.5)
+    np.testing.assert_allclose(half.towards(after, 1.0).rotation, after.rotation, atol=1e-9)
+    twice = half.rotation @ before.rotation.T @ half.rotation
+    np.testing.assert_allclose(twice, after.rotation, atol=1e-9)
+    np.testing.assert_allclose(2 * half.translation, before.translation + after.translation)

@@ -1,4 +1,4 @@
-"""The report as a file: whole, harmless, the same every time, small, and true to the result."""
+"""The report as a file: valid, safe, reproducible, small, and consistent with the result."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from tests.cli.helpers import chaos, house
 
 from plueckernet.data.protocols import ScanProtocol, unrelated_pair
 from plueckernet.data.scenes import make_scene
+from plueckernet.estimation.judgement import Status
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.geometry.pose import rotation_from_quaternion
 from plueckernet.registration import register
-from plueckernet.report import About, report_html, write_report
-from plueckernet.report.scene import looks
+from plueckernet.report import About, report_html, scene, write_report
+from plueckernet.report.scene import shown_poses
+from plueckernet.report.words import CANDIDATES_ADVICE, HEADLINES, verdict
 
 TRUTH = Pose.random(generator=torch.Generator().manual_seed(1), translation=10.0)
-FAR = Pose(torch.eye(3, dtype=torch.float64), torch.tensor([4e5, 6e6, 100.0], dtype=torch.float64))
+NATIONAL_GRID = Pose(torch.eye(3, dtype=torch.float64), torch.tensor([4e5, 6e6, 100.0], dtype=torch.float64))
 
 
 @pytest.fixture(scope="module")
@@ -38,13 +40,13 @@ def result(pair):
 
 @pytest.fixture(scope="module")
 def failure():
-    """Maps of two houses, and what came closest."""
+    """The failed registration of the maps of two different houses."""
     maps = unrelated_pair(make_scene("indoor", 3), make_scene("indoor", 4), ScanProtocol(overlap=0.6), 0)
     return register(*maps), *maps
 
 
 class Tags(HTMLParser):
-    """Everything opened and closed, and all text outside scripts and styles."""
+    """The tags of a page, and its text outside scripts and styles."""
 
     EMPTY = ("meta", "input", "br", "line", "rect")
 
@@ -75,9 +77,9 @@ class Tags(HTMLParser):
 
 
 def drawn(page: str) -> dict[str, Any]:
-    found = re.search(r'<script type="application/json" id="scene">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    return json.loads(found[1])
+    script = re.search(r'<script type="application/json" id="scene">(.*?)</script>', page, re.DOTALL)
+    assert script is not None
+    return json.loads(script[1])
 
 
 def numbers(text: str, kind: str = "<f4") -> np.ndarray:
@@ -89,18 +91,19 @@ def moved(motion: dict[str, Any], points: np.ndarray) -> np.ndarray:
     return points @ turn.T + np.array(motion["translation"])
 
 
-def test_the_page_is_whole_and_says_it_in_words(result, pair) -> None:
+def test_the_page_is_complete(result, pair) -> None:
     about = About("monday.obj", "friday.txt", "plueckernet register monday.obj friday.txt", ("source: 1 left out",))
     page = report_html(result, *pair, about)
     tags = Tags(page)
     assert tags.open == []
     assert len(tags.ids) == len(set(tags.ids))
-    for part in (
-        "Registered", "monday.obj", "friday.txt", "almost certainly right", "confidence above 0.99", "3σ ellipsoid",
-        "To repeat it", "plueckernet register monday.obj friday.txt", "source: 1 left out", "position_tolerance",
-        "torch", "judge", "Poses that were considered", "the tolerance",
+    for text in (
+        "Registered", "monday.obj", "friday.txt", verdict(result).sentence, "confidence is above 0.99", "3σ ellipsoid",
+        "Command", "plueckernet register monday.obj friday.txt", "source: 1 left out", "Settings and versions",
+        "torch", "judge", "Poses compared", "inlier threshold", "normalized score", "explained fraction",
+        "runner-up score ratio", "lateral support", "matcher agreement",
     ):  # fmt: skip
-        assert part in tags.text, part
+        assert text in tags.text, text
     assert "{{" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
 
 
@@ -111,7 +114,7 @@ def test_nothing_is_loaded_from_elsewhere(result, pair) -> None:
     assert not re.search(r"https?://|url\(|@import", page)
 
 
-def test_names_do_no_harm(result, pair) -> None:
+def test_names_are_escaped(result, pair) -> None:
     evil = '<script>alert("1")</script>&{{scene}}'
     page = report_html(result, *pair, About(evil, evil, evil, (evil,)))
     assert "<script>alert" not in page
@@ -124,52 +127,87 @@ def test_the_same_result_gives_the_same_page(pair) -> None:
     assert pages[0] == pages[1]
 
 
-@pytest.mark.parametrize("place", [Pose.identity(), FAR], ids=["near", "in a national grid"])
-def test_what_is_drawn_is_what_was_found(pair, place) -> None:
-    source, target = pair[0], place @ pair[1]
+@pytest.mark.parametrize("offset", [Pose.identity(), NATIONAL_GRID], ids=["near", "in a national grid"])
+def test_the_drawing_shows_the_result(pair, offset) -> None:
+    source, target = pair[0], offset @ pair[1]
     result = register(source, target)
     data = drawn(report_html(result, source, target))
-    assert data["nearer"] is (place is FAR)
+    assert data["shifted"] is (offset is NATIONAL_GRID)
     ends = [numbers(data[side]["segments"]).reshape(-1, 2, 3).astype(float) for side in ("source", "target")]
     first = data["poses"][0]
     pairs = numbers(first["pairs"], "<u4").reshape(-1, 2)
     assert len(pairs) == len(result.inliers) > 50
     lengths = np.linalg.norm(ends[1][:, 1] - ends[1][:, 0], axis=-1)
     assert (np.diff(lengths) <= 1e-5).all()  # the longest first
-    on = moved(first, ends[0])[pairs[:, 0]]
-    to = ends[1][pairs[:, 1]]
-    flipped = np.minimum(abs(on - to).max((1, 2)), abs(on[:, ::-1] - to).max((1, 2)))
-    assert np.quantile(flipped, 0.9) < 1e-3  # float32 near the middle of the maps, wherever they are
-    joins = numbers(first["joins"]).reshape(-1, 2, 3).astype(float)
-    assert abs(moved(first, joins[:, 0]) - joins[:, 1]).max() < 1e-3
+    moved_ends = moved(first, ends[0])[pairs[:, 0]]
+    target_ends = ends[1][pairs[:, 1]]
+    flipped_error = abs(moved_ends[:, ::-1] - target_ends).max((1, 2))
+    error = np.minimum(abs(moved_ends - target_ends).max((1, 2)), flipped_error)
+    assert np.quantile(error, 0.9) < 1e-3  # float32 near the centre of the maps, wherever they are
+    connectors = numbers(first["connectors"]).reshape(-1, 2, 3).astype(float)
+    assert abs(moved(first, connectors[:, 0]) - connectors[:, 1]).max() < 1e-3
 
 
 def test_alternatives_come_with_the_pairs_that_coincide(failure) -> None:
     result, source, target = failure
-    shown = looks(result, source, target)
-    assert [look.name for look in shown[:2]] == ["closest pose", "next pose 1"]
+    shown = shown_poses(result, source, target)
+    assert [pose.name for pose in shown[:2]] == ["candidate 1", "candidate 2"]
     assert len(shown) == len(result.alternatives) > 1
-    for look in shown[1:]:
-        assert len(look.pairs) >= 3
-        assert look.residuals[:, 0].max() < result.settings["position_tolerance"]
+    for pose in shown[1:]:
+        assert len(pose.pairs) >= 3
+        assert pose.residuals[:, 0].max() < result.settings["inlier_distance"]
 
 
-def test_a_failure_says_why_and_offers_what_came_closest(failure) -> None:
+def test_a_failure_has_a_reason_and_candidates(failure) -> None:
     result, source, target = failure
     page = report_html(result, source, target)
     text = Tags(page).text
     assert "Not registered" in text
     assert result.reason[1:] in text
-    assert "deserves belief" in text
+    assert "No pose was accepted." in text
+    assert CANDIDATES_ADVICE in text
+    assert "correct:" not in text
+    assert '<body class="failed">' in page
     assert page.count('data-pose="') == len(result.alternatives)
     assert drawn(page)["ellipsoid"] is None
 
 
-def test_no_pose_at_all_still_makes_a_page() -> None:
+def test_the_coincidence_of_all_poses_is_computed_by_one_finder(failure, monkeypatch) -> None:
+    made = []
+
+    class CountedFinder(scene.CoincidenceFinder):
+        def __init__(self, *arguments):
+            made.append(arguments)
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(scene, "CoincidenceFinder", CountedFinder)
+    assert len(shown_poses(*failure)) > 2
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("status", Status)
+def test_badge_and_confidence_bar_have_the_colour_of_the_status(result, pair, status) -> None:
+    """Their only colour is the one that the class of the body selects, whatever the confidence is."""
+    page = report_html(replace(result, status=status, confidence=0.95), *pair)
+    assert f'<body class="{status}">' in page
+    assert f'<span class="badge">{HEADLINES[status]}</span>' in page
+    assert 'role="meter"' in page
+    style = page[page.index("<style>") : page.index("</style>")]
+    for selector in (r"\.badge", r"\.confidence span"):
+        (rule,) = re.findall(rf"^{selector} {{(.*?)}}", style, re.MULTILINE | re.DOTALL)
+        assert re.findall(r"(?:color|background): var\(--(\w+)", rule)[0] == "status"
+    tone = {"success": "good", "ambiguous": "fair", "failed": "bad"}[status]
+    assert f".{status} {{ --status: var(--{tone});" in style
+
+
+def test_a_result_without_candidates_makes_a_page() -> None:
     source, target = chaos(60, seed=1), chaos(60, seed=2)
-    page = report_html(register(source, target), source, target)
+    result = register(source, target)
+    page = report_html(result, source, target)
     assert drawn(page)["poses"] == []
-    assert "no pose explains three lines" in Tags(page).text.lower()
+    assert "no candidate was found" in Tags(page).text
+    assert result.reason[1:] in Tags(page).text
+    assert 'role="meter"' not in page
 
 
 def test_infinite_lines(pair) -> None:
@@ -181,7 +219,7 @@ def test_infinite_lines(pair) -> None:
     assert np.isfinite(ends).all()
 
 
-def test_many_lines_make_a_small_file_and_more_are_left_out_in_words(result, tmp_path, monkeypatch) -> None:
+def test_large_maps_make_a_small_file_that_names_what_is_not_drawn(result, tmp_path, monkeypatch) -> None:
     crowd = chaos(2000, seed=3)
     rows = torch.arange(2000)
     many = replace(
@@ -192,8 +230,8 @@ def test_many_lines_make_a_small_file_and_more_are_left_out_in_words(result, tmp
     )
     write_report(tmp_path / "report.html", many, crowd, crowd)
     assert (tmp_path / "report.html").stat().st_size < 1e6
-    monkeypatch.setattr("plueckernet.report.frame.MOST_DRAWN", 500)
-    monkeypatch.setattr("plueckernet.report.page.MOST_DRAWN", 500)
+    monkeypatch.setattr("plueckernet.report.frame.MAX_DRAWN_LINES", 500)
+    monkeypatch.setattr("plueckernet.report.page.MAX_DRAWN_LINES", 500)
     page = report_html(many, crowd, crowd)
     assert "the longest 500 of 2,000 lines of the source and the longest 500" in Tags(page).text
     data = drawn(page)

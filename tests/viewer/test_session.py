@@ -1,4 +1,4 @@
-"""What the viewer does, without a browser."""
+"""The state of the viewer, without a browser."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.estimation.lines_for_tests import errors
 from plueckernet.errors import FormatError, InputError
 from plueckernet.geometry import Pose
 from plueckernet.io import write_lines
-from plueckernet.viewer.session import BY_HAND, WIDEST, Session
+from plueckernet.viewer.session import BY_HAND, MAX_THRESHOLD_FACTOR, Session
 
 TRUTH = Pose.random(generator=torch.Generator().manual_seed(1), translation=10.0)
 NUDGE = Pose.exp(torch.tensor([0.01, -0.02, 0.01, 0.05, -0.04, 0.03], dtype=torch.float64))
@@ -23,13 +23,13 @@ NUDGE = Pose.exp(torch.tensor([0.01, -0.02, 0.01, 0.05, -0.04, 0.03], dtype=torc
 def session(tmp_path: Path) -> Session:
     write_lines(tmp_path / "a.obj", house())
     write_lines(tmp_path / "b.txt", TRUTH @ house())
-    made = Session()
-    made.load("source", tmp_path / "a.obj")
-    made.load("target", tmp_path / "b.txt")
-    return made
+    session = Session()
+    session.load("source", tmp_path / "a.obj")
+    session.load("target", tmp_path / "b.txt")
+    return session
 
 
-def test_registering_looks_at_the_pose_and_its_pairs(session: Session) -> None:
+def test_registering_shows_the_pose_and_its_pairs(session: Session) -> None:
     stages: list[str] = []
     result = session.register(stages.append)
     assert stages[0] == "prepare"
@@ -44,13 +44,13 @@ def test_the_threshold_decides_what_is_an_inlier(session: Session) -> None:
     session.move_by_hand(NUDGE @ TRUTH)
     view = session.view
     assert view is not None
-    counts = [int(view.inliers(threshold).sum()) for threshold in np.linspace(0, WIDEST, 9)]
+    counts = [int(view.inliers(threshold).sum()) for threshold in np.linspace(0, MAX_THRESHOLD_FACTOR, 9)]
     assert counts[0] < counts[4] < counts[8] == len(view.pairs)
     assert counts == sorted(counts)
 
 
 def test_a_pose_by_hand_is_refined_and_becomes_the_result(session: Session) -> None:
-    session.move_by_hand(NUDGE @ TRUTH)  # nobody has pressed Register
+    session.move_by_hand(NUDGE @ TRUTH)  # without registering first
     assert session.view is not None
     assert session.view.name == BY_HAND
     assert session.result is None
@@ -65,15 +65,15 @@ def test_a_pose_by_hand_is_refined_and_becomes_the_result(session: Session) -> N
     assert "Registered" in session.report()
 
 
-def test_a_pose_from_nowhere_is_not_refined(session: Session) -> None:
-    found = session.register()
+def test_a_wrong_pose_is_not_refined(session: Session) -> None:
+    result = session.register()
     session.move_by_hand(Pose(TRUTH.rotation, TRUTH.translation + 1e3))
-    with pytest.raises(InputError, match="deserves belief"):
+    with pytest.raises(InputError, match="no pose near this one was accepted"):
         session.refine()
-    assert session.result is found
+    assert session.result is result
 
 
-def test_another_map_forgets_what_was_found(session: Session, tmp_path: Path) -> None:
+def test_another_map_drops_the_result(session: Session, tmp_path: Path) -> None:
     session.register()
     write_lines(tmp_path / "c.npy", chaos(20, seed=1))
     session.load("source", tmp_path / "c.npy")
@@ -81,15 +81,15 @@ def test_another_map_forgets_what_was_found(session: Session, tmp_path: Path) ->
 
 
 def test_a_bad_file_changes_nothing(session: Session, tmp_path: Path) -> None:
-    found = session.register()
+    result = session.register()
     (tmp_path / "bad.txt").write_text("1 2 3 4 5 6\n1 2 three 4 5 6\n")
     with pytest.raises(FormatError, match=r"bad\.txt:2"):
         session.load("source", tmp_path / "bad.txt")
-    assert session.result is found
+    assert session.result is result
 
 
-def test_what_needs_two_maps_says_so() -> None:
+def test_actions_without_two_maps_are_refused() -> None:
     session = Session()
-    for act in (session.register, session.refine, session.report, session.aligned):
+    for action in (session.register, session.refine, session.report, session.aligned):
         with pytest.raises(InputError, match=r"register|two maps"):
-            act()
+            action()

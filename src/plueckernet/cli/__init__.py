@@ -1,7 +1,7 @@
-"""The command line, one module a command.
+"""The command line, one module per command.
 
-A command is a plain function with typer's annotations, named in `COMMANDS`; what it needs beyond the standard library
-it imports when called, so that `plueckernet --help` answers at once.
+A command is a plain function with typer's annotations, listed in `COMMANDS`. It imports what it needs beyond the
+standard library when it is called, so that `plueckernet --help` is fast.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Hold the options that stand before a command."""
+    """Declare the options that come before a command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; an error of ours is one line on stderr and exit code 2."""
+    """Run the command line; a `PlueckernetError` gives one line on stderr and exit code 2."""
     TYPED.set(sys.argv[1:] if arguments is None else arguments)
     try:
         app(args=arguments)

@@ -1,4 +1,4 @@
-"""Line drawings in a terminal: eight dots a character."""
+"""Line drawings in a terminal, with eight braille dots per character."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from plueckernet.report.picture import Panel, Strokes
 if TYPE_CHECKING:
     from rich.text import Text
 
-_DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], dtype=np.uint8)  # of a character
+_DOTS = np.array(
+    [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], dtype=np.uint8
+)  # bit of each dot of a character
 _BLANK = 0x2800
 _STYLES = ("", "blue", "dark_orange", "bold white")  # nothing, target, source, both
 
 
-def drawn(panel: Panel, bounds: Float64[np.ndarray, "2 2"], columns: int) -> Text:
-    """The panel, as wide as told; target blue, source orange, white where they meet."""
+def braille_text(panel: Panel, bounds: Float64[np.ndarray, "2 2"], columns: int) -> Text:
+    """The panel as text of the given width: target blue, source orange, white where they overlap."""
     from rich.text import Text
 
     low, high = bounds
@@ -37,7 +39,7 @@ def drawn(panel: Panel, bounds: Float64[np.ndarray, "2 2"], columns: int) -> Tex
 def _raster(
     strokes: Strokes, low: Float64[np.ndarray, "2"], step: float, rows: int, columns: int
 ) -> Bool[np.ndarray, "h w"]:
-    """The dots that the strokes pass, row 0 at the bottom."""
+    """The dots that the strokes cover; row 0 is at the bottom."""
     dots = np.zeros((4 * rows, 2 * columns), dtype=bool)
     for start, end in (strokes - low) / step:
         count = int(np.abs(end - start).max()) + 2
@@ -48,7 +50,7 @@ def _raster(
 
 
 def _characters(dots: Bool[np.ndarray, "h w"]) -> UInt8[np.ndarray, "r c"]:
-    """The pattern of each character; the first row of dots in one is its lowest."""
+    """The braille pattern of each character; its first row of dots is the lowest."""
     height, width = dots.shape
     cells = dots.reshape(height // 4, 4, width // 2, 2)
     return (cells * _DOTS[::-1][None, :, None, :]).sum((1, 3)).astype(np.uint8)

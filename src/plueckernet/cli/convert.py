@@ -20,12 +20,12 @@ def convert(
     ] = None,
     clip: Annotated[
         float | None,
-        typer.Option(metavar="RADIUS", help="Make segments of infinite lines: their part in a ball about the centre."),
+        typer.Option(metavar="RADIUS", help="Clip infinite lines to segments in a ball about the centre."),
     ] = None,
 ) -> None:
-    """Convert a line map to another format, exactly where the format allows.
+    """Convert a line map to another format, without loss where the format allows it.
 
-    Formats: npy, npz, ply, dxf, obj, limap, line3dpp, csv, txt; cityjson is only read.
+    Formats: npy, npz, ply, dxf, obj, limap, line3dpp, csv, txt; cityjson can only be read.
     """
     from plueckernet.cli.progress import slow_bar
     from plueckernet.io import clip_to_ball, read_lines_report, write_lines
@@ -38,7 +38,7 @@ def convert(
     with slow_bar(f"writing {target.name}"):
         write_lines(target, lines, format=to_format)
     typer.echo(f"{source} ({report.format}): {len(lines)} lines written to {target}", err=True)
-    missed = len(report.lines) - len(lines)
-    dropped = report.dropped | ({"outside the ball": missed} if missed else {})
+    outside = len(report.lines) - len(lines)
+    dropped = report.dropped | ({"outside the ball": outside} if outside else {})
     for remark in (*(f"left out {count}: {reason}" for reason, count in dropped.items()), *report.notes):
         typer.echo(f"  {remark}", err=True)

@@ -1,4 +1,4 @@
-"""`plueckernet demo`: two line maps of one house, scanned twice, registered before your eyes."""
+"""`plueckernet demo`: registers two line maps of one house, scanned twice."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ MONDAY, FRIDAY, TRUTH = "house_monday.obj", "house_friday.txt", "truth.json"
 
 def demo(
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write the maps, the result, a report and a picture there.")
+        Path | None, typer.Option(metavar="FOLDER", help="Write the maps, the result, a report and a picture to it.")
     ] = None,
 ) -> None:
-    """Register two line maps of one house that come with the package, and compare with the truth."""
+    """Register two line maps of one house that come with the package, and compare the pose with the true one."""
     from rich.console import Console
 
     from plueckernet.cli.summary import reading_rows, result_rows, rows_table
     from plueckernet.registration import register
 
     console = Console()
-    console.print("[bold]One house, scanned on Monday and on Friday, each scan in a frame of its own[/]\n")
+    console.print("[bold]One house, scanned on Monday and on Friday, each scan in its own frame[/]\n")
     reports, truth = _maps()
     source, target = reports[0].lines, reports[1].lines
     result = register(source, target)
@@ -63,33 +63,33 @@ def _maps() -> tuple[tuple[ReadReport, ReadReport], Pose]:
 
 
 def _error_rows(result: RegistrationResult, truth: Pose) -> Iterator[Row]:
-    """How far the pose is from the truth, where the common lines are."""
+    """The error of the pose at the centre of the inliers."""
     if result.target_T_source is None or result.covariance is None or result.centre is None:
         return
     angle = math.degrees(float(result.target_T_source.angle_to(truth)))
-    back = result.target_T_source.inverse() @ result.centre[None]
-    distance = float((truth @ back - result.centre).norm())
+    source_centre = result.target_T_source.inverse() @ result.centre[None]
+    distance = float((truth @ source_centre - result.centre).norm())
     yield "covariance", "\n".join(" ".join(f"{x:9.1e}" for x in row) for row in result.covariance.tolist())
-    yield "true error", f"[bold]{angle:.2g}° and {1000 * distance:.2g} mm[/] at the same place"
+    yield "true error", f"[bold]{angle:.2g}° and {1000 * distance:.2g} mm[/] at the centre of the inliers"
 
 
 def _draw(console: Console, source: LineSet, target: LineSet, pose: Pose | None) -> None:
-    """Both maps from above, before and after, in the terminal."""
+    """Draw both maps from above, before and after registration."""
     from rich.table import Table
 
-    from plueckernet.cli.braille import drawn
+    from plueckernet.cli.braille import braille_text
     from plueckernet.report.picture import before_and_after
 
     panels = before_and_after(source, target, pose, elevation=90.0, turn=0.0)
     columns = min((console.width - 3) // len(panels), 48)
     grid = Table.grid(padding=(0, 3, 0, 0))
     grid.add_row(*(f"[dim]{panel.title}, from above: [blue]target[/], [dark_orange]source[/][/]" for panel in panels))
-    grid.add_row(*(drawn(panel, panel.bounds(), columns) for panel in panels))
+    grid.add_row(*(braille_text(panel, panel.bounds(), columns) for panel in panels))
     console.print(grid)
 
 
 def _write(folder: Path, result: RegistrationResult, reports: tuple[ReadReport, ReadReport]) -> Iterator[str]:
-    """Everything as files; what was written, in words."""
+    """Write all files; yields messages about them."""
     from plueckernet.cli.report import save_report
     from plueckernet.errors import InputError, MissingDependencyError
     from plueckernet.io import write_lines
@@ -98,7 +98,7 @@ def _write(folder: Path, result: RegistrationResult, reports: tuple[ReadReport, 
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be made: {error.strerror}") from error
+        raise InputError(f"{folder}: cannot be created: {error.strerror}") from error
     source, target = reports[0].lines, reports[1].lines
     write_lines(folder / MONDAY, source)
     write_lines(folder / FRIDAY, target)
@@ -111,18 +111,18 @@ def _write(folder: Path, result: RegistrationResult, reports: tuple[ReadReport, 
     except MissingDependencyError as error:
         yield f"no picture: {error}"
     yield f"written to {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}"
-    yield f"look at it: open {folder / 'report.html'} in a browser\n"
+    yield f"to see the report, open {folder / 'report.html'} in a browser\n"
 
 
 def _next_steps(out: Path | None) -> str:
-    called = Path(sys.argv[0])
-    known = shutil.which("plueckernet") or not called.name.startswith("plueckernet")
-    command = "plueckernet" if known else str(called)  # as `make demo` runs it, from .venv
+    program = Path(sys.argv[0])
+    on_path = shutil.which("plueckernet") or not program.name.startswith("plueckernet")
+    command = "plueckernet" if on_path else str(program)  # `make demo` runs it from .venv
     folder = Path("demo") if out is None else out
     files_first = f"""
-  [dim]# these maps, the result, a report and a picture as files[/]
+  [dim]# write these maps, the result, a report and a picture to files[/]
   {command} demo --out {folder}"""
     return f"""[bold]Next[/]{files_first if out is None else ""}
-  [dim]# the same with your own files[/]
+  [dim]# register your own files[/]
   {command} register {folder / MONDAY} {folder / FRIDAY} --json result.json --aligned aligned.obj --report report.html
   {command} register --help"""

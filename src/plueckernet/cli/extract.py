@@ -16,35 +16,40 @@ if TYPE_CHECKING:
 def extract(
     inputs: Annotated[
         list[Path],
-        typer.Argument(metavar="CLOUD", help="Point cloud; with --rgbd: COLOUR DEPTH, or a folder of frames."),
+        typer.Argument(metavar="CLOUD", help="Point cloud; with --rgbd COLOUR DEPTH, or a folder of frames."),
     ],
     out: Annotated[Path, typer.Option(metavar="LINES", help="File to write; with --rgbd FOLDER, a folder.")],
-    rgbd: Annotated[bool, typer.Option("--rgbd", help="Images with depth instead of a point cloud.")] = False,
+    rgbd: Annotated[
+        bool, typer.Option("--rgbd", help="Read colour images with depth instead of a point cloud.")
+    ] = False,
     quality: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write length, support and residual of each line as CSV.")
     ] = None,
     spacing: Annotated[
-        float | None, typer.Option(metavar="LENGTH", help="Thin the cloud to it.", show_default="by the cloud")
+        float | None,
+        typer.Option(
+            metavar="LENGTH", help="Downsample the cloud to this point spacing.", show_default="from the cloud"
+        ),
     ] = None,
     min_length: Annotated[
         float | None,
-        typer.Option(metavar="LENGTH", help="Shortest line.", show_default="by the cloud; 0.08 for images"),
+        typer.Option(metavar="LENGTH", help="Shortest line to keep.", show_default="from the cloud; 0.08 for images"),
     ] = None,
     viewpoint: Annotated[
         tuple[float, float, float] | None,
-        typer.Option(metavar="X Y Z", help="Where a single scan was taken from: leaves out shadows."),
+        typer.Option(metavar="X Y Z", help="Scanner position of a single scan; removes edges of shadows."),
     ] = None,
     tile_points: Annotated[
-        int, typer.Option(min=10_000, help="Larger clouds go tile by tile; about 1 GB for each million.")
+        int, typer.Option(min=10_000, help="Process larger clouds in tiles; about 1 GB per million points.")
     ] = 2_000_000,
     intrinsics: Annotated[
         tuple[float, float, float, float] | None,
-        typer.Option(metavar="FX FY CX CY", help="Camera of COLOUR and DEPTH, in pixels."),
+        typer.Option(metavar="FX FY CX CY", help="Intrinsics of the camera, in pixels."),
     ] = None,
-    depth_unit: Annotated[float, typer.Option(help="Metres of one step in DEPTH.")] = 0.001,
+    depth_unit: Annotated[float, typer.Option(help="Metres per unit of DEPTH.")] = 0.001,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
-    """Find straight edges in a point cloud, or in colour images with depth, and write them as a line map.
+    """Extract straight edges from a point cloud, or from colour images with depth, as a line map.
 
     Clouds: PLY, PCD, LAS, LAZ, E57, VTK, NPY, KITTI's .bin, and text (XYZ, PTS, CSV).
     """
@@ -62,8 +67,8 @@ def extract(
         viewpoint=viewpoint, tile_points=tile_points,
     )  # fmt: skip
     with slow_bar(f"extracting lines from {inputs[0].name}") as progress:
-        found = extract_lines(inputs[0], settings, progress)
-    _write(found, inputs[0], out, quality, quiet)
+        extracted = extract_lines(inputs[0], settings, progress)
+    _write(extracted, inputs[0], out, quality, quiet)
 
 
 def _frames(
@@ -93,16 +98,16 @@ def _frames(
         try:
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"{out}: cannot be made: {error.strerror}") from error
+            raise InputError(f"{out}: cannot be created: {error.strerror}") from error
         counts = []
         with slow_bar(f"extracting lines from {len(frames)} frames") as progress:
             for done, frame in enumerate(frames):
-                found = lines(frame)
-                counts.append(len(found))
-                if len(found) == 0:
+                extracted = lines(frame)
+                counts.append(len(extracted))
+                if len(extracted) == 0:
                     typer.echo(f"{frame.colour}: no lines found, no map written", err=True)
                 else:
-                    write_lines(out / f"{frame.name}.obj", found.lines)
+                    write_lines(out / f"{frame.name}.obj", extracted.lines)
                 progress((done + 1) / len(frames))
         if not quiet:
             span = f"{min(counts)} to {max(counts)} lines each, median {median(counts):g}"
@@ -120,7 +125,7 @@ def _sequence(folder: Path) -> list[CameraFrame]:
 
     frames = [frame for frame in open_sequence(folder) if isinstance(frame, CameraFrame)]
     if not frames:
-        raise FormatError(folder, "no colour images with depth in it; TUM's and 7-Scenes' layouts are known")
+        raise FormatError(folder, "no colour images with depth; expected the layout of TUM or 7-Scenes")
     return frames
 
 
@@ -128,28 +133,28 @@ def _frame(colour: Path, depth: Path, intrinsics: tuple[float, float, float, flo
     from plueckernet.data.datasets.frames import CameraFrame
     from plueckernet.extraction import RgbdSettings
 
-    plain = RgbdSettings()
-    return CameraFrame(colour.stem, 0.0, colour, depth, intrinsics, depth_unit, plain.max_depth, plain.noise)
+    defaults = RgbdSettings()
+    return CameraFrame(colour.stem, 0.0, colour, depth, intrinsics, depth_unit, defaults.max_depth, defaults.noise)
 
 
-def _write(found: ExtractedLines, source: Path, out: Path, quality: Path | None, quiet: bool) -> None:
+def _write(extracted: ExtractedLines, source: Path, out: Path, quality: Path | None, quiet: bool) -> None:
     from plueckernet.errors import InputError
     from plueckernet.io import atomic_write, write_lines
 
-    if len(found) == 0:
+    if len(extracted) == 0:
         raise InputError(f"{source}: no lines found")
-    write_lines(out, found.lines)
-    lengths = found.lines.lengths().tolist()
+    write_lines(out, extracted.lines)
+    lengths = extracted.lines.lengths().tolist()
     if quality is not None:
-        rows = zip(lengths, found.support.tolist(), found.residual.tolist(), strict=True)
+        rows = zip(lengths, extracted.support.tolist(), extracted.residual.tolist(), strict=True)
         with atomic_write(quality) as handle:
             handle.write("length,support,residual\n")
             handle.writelines(f"{length:.6g},{support},{residual:.6g}\n" for length, support, residual in rows)
     if not quiet:
-        typer.echo(f"{source}: {len(found)} lines written to {out}", err=True)
-        span = f"from {min(lengths):.3g} to {max(lengths):.3g} m, half of them over {median(lengths):.3g} m"
-        off = f"their points lie {median(found.residual.tolist()):.2g} m off"
-        typer.echo(f"  {sum(lengths):.4g} m in all, {span}; {off}", err=True)
+        typer.echo(f"{source}: {len(extracted)} lines written to {out}", err=True)
+        span = f"lengths {min(lengths):.3g} to {max(lengths):.3g} m, median {median(lengths):.3g} m"
+        residual = f"median residual of the points {median(extracted.residual.tolist()):.2g} m"
+        typer.echo(f"  total length {sum(lengths):.4g} m; {span}; {residual}", err=True)
 
 
 def _positive(name: str, value: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""`plueckernet info`: what is in a line map."""
+"""`plueckernet info`: statistics of line maps."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _BAR_CELLS = 24
 
 
 def info(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Line maps to look at.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Line maps to describe.")],
     lod: Annotated[str | None, typer.Option(help="Level of detail of CityJSON.", show_default="the highest")] = None,
     from_format: Annotated[
         str | None, typer.Option("--from", metavar="FORMAT", help="Format of the files.", show_default="by content")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list, one object a file.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list with one object per file.")] = False,
 ) -> None:
     """Show format, counts, extent, lengths and directions of line maps."""
     from rich.console import Console
@@ -89,7 +89,7 @@ def _rows(report: ReadReport, summary: Summary) -> Iterator[tuple[str, str]]:
         yield "lengths", f"median {median}, quartiles {lower} and {upper}, from {least} to {greatest}"
         yield "total length", f"{summary.length_total:.6g}"
     if summary.float32_step is not None:
-        yield "far away", f"far from the origin: float32 would round these coordinates to {summary.float32_step:.2g}"
+        yield "precision", f"far from the origin: float32 would round these coordinates to {summary.float32_step:.2g}"
     for note in report.notes:
         yield "note", note
 
@@ -99,19 +99,19 @@ def _point(values: Sequence[float]) -> str:
 
 
 def _directions(summary: Summary) -> list[RenderableType]:
-    """The two histograms, side by side."""
+    """The histograms of elevation and azimuth, side by side."""
     from rich.columns import Columns
 
-    of = "length" if summary.segments else "lines"
-    rise = 90 // len(summary.elevation)
-    turn = 180 // len(summary.azimuth)
-    steps = [f"{rise * place}–{rise * (place + 1)}°" for place in range(len(summary.elevation))]
-    headings = [f"{turn * place}°" for place in range(len(summary.azimuth))]
+    weight = "length" if summary.segments else "lines"
+    elevation_step = 90 // len(summary.elevation)
+    azimuth_step = 180 // len(summary.azimuth)
+    elevations = [f"{elevation_step * i}–{elevation_step * (i + 1)}°" for i in range(len(summary.elevation))]
+    azimuths = [f"{azimuth_step * i}°" for i in range(len(summary.azimuth))]
     return [
         Columns(
             [
-                _histogram(f"angle to the xy plane (% of {of})", steps, summary.elevation),
-                _histogram("direction in it, 0° = x axis", headings, summary.azimuth),
+                _histogram(f"angle to the xy plane (% of {weight})", elevations, summary.elevation),
+                _histogram("direction in the xy plane, 0° = x axis", azimuths, summary.azimuth),
             ],
             padding=(0, 3),
         ),
@@ -119,7 +119,7 @@ def _directions(summary: Summary) -> list[RenderableType]:
     ]
 
 
-def _histogram(title: str, labels: Sequence[str], shares: Sequence[float]) -> Table:
+def _histogram(title: str, labels: Sequence[str], fractions: Sequence[float]) -> Table:
     from rich.bar import Bar
     from rich.table import Table
 
@@ -128,7 +128,7 @@ def _histogram(title: str, labels: Sequence[str], shares: Sequence[float]) -> Ta
     table.add_column(justify="right")
     table.add_column(width=_BAR_CELLS)
     table.add_column(justify="right")
-    longest = max(shares) or 1.0
-    for label, share in zip(labels, shares, strict=True):
-        table.add_row(label, Bar(longest, 0, share, width=_BAR_CELLS), f"{100 * share:.1f}")
+    longest = max(fractions) or 1.0
+    for label, fraction in zip(labels, fractions, strict=True):
+        table.add_row(label, Bar(longest, 0, fraction, width=_BAR_CELLS), f"{100 * fraction:.1f}")
     return table

@@ -1,4 +1,4 @@
-"""`plueckernet odometry`: the path of a sensor from the lines of its frames."""
+"""`plueckernet odometry`: the trajectory of a sensor from the lines of its frames."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ def odometry(
     sequence: Annotated[
         Path, typer.Argument(metavar="SEQUENCE", help="Folder: TUM RGB-D, 7-Scenes, KITTI, or line maps.")
     ],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where trajectory, map and picture go.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the trajectory, the map and the picture.")],
     layout: Annotated[
-        str | None, typer.Option(help="tum, 7scenes, kitti or lines.", show_default="by the files")
+        str | None, typer.Option(help="tum, 7scenes, kitti or lines.", show_default="from the files")
     ] = None,
     local_map: Annotated[
         bool,
-        typer.Option("--local-map/--frame-to-frame", help="Lay frames on all lines seen lately, or only on the last."),
+        typer.Option(
+            "--local-map/--frame-to-frame", help="Refine each frame on the recent lines, or only register it."
+        ),
     ] = True,
 ) -> None:
-    """Follow a sensor through its frames, each registered to the one before with no initial guess.
+    """Track a sensor: register each frame to the previous one, without an initial guess.
 
-    Writes trajectory_tum.txt, trajectory_kitti.txt, map.obj (lines seen twice or more), odometry.json and, with
-    matplotlib, top_down.png. Where the sequence has true poses, the drift is measured as TUM and KITTI define it.
+    Writes trajectory_tum.txt, trajectory_kitti.txt, map.obj (lines seen at least twice), odometry.json and, with
+    matplotlib, top_down.png. If the sequence has true poses, it reports the drift as TUM and KITTI define it.
     """
     from plueckernet.cli.progress import slow_bar
     from plueckernet.data.datasets import open_sequence
@@ -44,34 +46,34 @@ def odometry(
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{out}: cannot be made: {error.strerror}") from error
+        raise InputError(f"{out}: cannot be created: {error.strerror}") from error
     with slow_bar(f"tracking {len(frames)} frames") as progress:
 
         def read() -> Iterator[tuple[str, float, Any]]:
-            for place, frame in enumerate(frames):
-                progress(place / len(frames))
+            for index, frame in enumerate(frames):
+                progress(index / len(frames))
                 yield frame.name, frame.time, frame_lines(frame)
 
         result = track(read(), settings=OdometrySettings(local_map=local_map))
     drift = _drift(result, frames)
     for note in _write(out, result, frames, drift):
         typer.echo(note, err=True)
-    for words in _report(result, drift):
-        typer.echo(words)
+    for line in _report(result, drift):
+        typer.echo(line)
 
 
 def _truth(frames: list[SensorFrame]) -> tuple[list[int], Trajectory] | None:
-    """The frames whose pose is known, and their poses from the first of them on."""
+    """The frames whose true pose is known, and their poses relative to the first of them."""
     import torch
 
     from plueckernet.io.trajectories import Trajectory, stack_poses
 
-    known = [place for place, frame in enumerate(frames) if frame.world_T_sensor is not None]
-    if len(known) < 2:
+    rows = [row for row, frame in enumerate(frames) if frame.world_T_sensor is not None]
+    if len(rows) < 2:
         return None
-    times = torch.tensor([frames[place].time for place in known], dtype=torch.float64)
-    poses = [pose for place in known if (pose := frames[place].world_T_sensor) is not None]
-    return known, Trajectory(times, poses[0].inverse() @ stack_poses(poses))
+    times = torch.tensor([frames[row].time for row in rows], dtype=torch.float64)
+    poses = [pose for row in rows if (pose := frames[row].world_T_sensor) is not None]
+    return rows, Trajectory(times, poses[0].inverse() @ stack_poses(poses))
 
 
 def _drift(result: OdometryResult, frames: list[SensorFrame]) -> dict[str, Any] | None:
@@ -85,20 +87,20 @@ def _drift(result: OdometryResult, frames: list[SensorFrame]) -> dict[str, Any] 
     known = _truth(frames)
     if known is None:
         return None
-    places, truth = known
-    whole = result.trajectory()
-    found = Trajectory(whole.times[places], whole.world_T_sensor[torch.tensor(places)])
-    kitti = kitti_error(found, truth)
+    rows, truth = known
+    trajectory = result.trajectory()
+    estimated = Trajectory(trajectory.times[rows], trajectory.world_T_sensor[torch.tensor(rows)])
+    kitti = kitti_error(estimated, truth)
     return {
-        "frames": len(places),
-        "relative": asdict(relative_error(found, truth)),
-        "absolute": absolute_error(found, truth),
+        "frames": len(rows),
+        "relative": asdict(relative_error(estimated, truth)),
+        "absolute": absolute_error(estimated, truth),
         "kitti": None if kitti is None else asdict(kitti),
     }
 
 
 def _write(out: Path, result: OdometryResult, frames: list[SensorFrame], drift: dict[str, Any] | None) -> Iterator[str]:
-    """Everything as files; what was written, in words."""
+    """Write all files; yields messages about them."""
     import torch
 
     from plueckernet.data.datasets import CameraFrame
@@ -108,11 +110,11 @@ def _write(out: Path, result: OdometryResult, frames: list[SensorFrame], drift: 
     from plueckernet.io.trajectories import write_kitti_trajectory, write_tum_trajectory
     from plueckernet.odometry.plot import save_top_down
 
-    trajectory, again = result.trajectory(), result.line_map.seen >= 2
+    trajectory, confirmed = result.trajectory(), result.line_map.seen >= 2
     write_tum_trajectory(out / "trajectory_tum.txt", trajectory)
     write_kitti_trajectory(out / "trajectory_kitti.txt", trajectory)
-    if bool(again.any()):
-        write_lines(out / "map.obj", result.line_map.lines(again))
+    if bool(confirmed.any()):
+        write_lines(out / "map.obj", result.line_map.lines(confirmed))
     else:
         yield "no map: no line was seen twice"
     with atomic_write(out / "odometry.json") as stream:
@@ -120,7 +122,7 @@ def _write(out: Path, result: OdometryResult, frames: list[SensorFrame], drift: 
     known = _truth(frames)
     up = torch.tensor([0.0, -1.0, 0.0] if isinstance(frames[0], CameraFrame) else [0.0, 0.0, 1.0], dtype=torch.float64)
     try:
-        save_top_down(out / "top_down.png", trajectory, result.line_map.lines(again), known and known[1], up)
+        save_top_down(out / "top_down.png", trajectory, result.line_map.lines(confirmed), known and known[1], up)
     except MissingDependencyError as error:
         yield f"no picture: {error}"
     yield f"written to {out}: {', '.join(sorted(path.name for path in out.iterdir()))}"
@@ -145,14 +147,14 @@ def _steps(result: OdometryResult) -> list[dict[str, Any]]:
 def _report(result: OdometryResult, drift: dict[str, Any] | None) -> Iterator[str]:
     counts = Counter(str(step.tracking) for step in result.steps[1:])
     yield f"{len(result.steps)} frames: {', '.join(f'{count} {how}' for how, count in counts.items())}"
-    yield f"map: {int((result.line_map.seen >= 2).sum())} lines seen in two frames or more"
+    yield f"map: {int((result.line_map.seen >= 2).sum())} lines seen in at least two frames"
     if drift is None:
         return
     relative, kitti = drift["relative"], drift["kitti"]
     yield (
         f"relative error, frame to frame: {relative['translation_rmse']:.4f} m and {relative['rotation_rmse']:.3f}°"
-        f" (root mean square of {relative['pairs']})"
+        f" (RMS over {relative['pairs']} pairs)"
     )
-    yield f"absolute error: {drift['absolute']:.4f} m (root mean square)"
+    yield f"absolute error: {drift['absolute']:.4f} m (RMS)"
     if kitti is not None:
         yield f"drift over 100 to 800 m: {kitti['translation']:.2%} and {kitti['rotation']:.4f}°/m"

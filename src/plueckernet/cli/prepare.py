@@ -1,4 +1,4 @@
-"""`plueckernet prepare`: a published dataset as scenes to train and test on."""
+"""`plueckernet prepare`: converts a published dataset to scenes for training and testing."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def prepare(
         typer.Argument(metavar="NAME", help="structured3d, semantic3d, apollo, authors, tum, 7scenes or kitti."),
     ],
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="Folder with the files as published.")],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the scenes and their index go.")],
-    seed: Annotated[int, typer.Option(min=0, help="Of the division into train and test.")] = 0,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the scenes and their index.")],
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split into train and test.")] = 0,
 ) -> None:
-    """Prepare a published dataset: one line map for each scene, divided into train and test, and an index.
+    """Prepare a published dataset: one line map per scene, split into train and test, and an index.
 
-    An interrupted run goes on where it was when it is started again.
+    An interrupted run continues when it is started again.
     """
     from plueckernet import preparation
     from plueckernet.cli.progress import slow_bar
@@ -29,8 +29,8 @@ def prepare(
     counts = {split: len(index.of_split(split)) for split in ("train", "test")}
     lines = sorted(scene.lines for scene in index.scenes)
     typer.echo(
-        f"{out}: {counts['train']} scenes to train and {counts['test']} to test, {len(index.pairs)} pairs", err=True
+        f"{out}: {counts['train']} training scenes and {counts['test']} test scenes, {len(index.pairs)} pairs", err=True
     )
-    typer.echo(f"  lines of a scene: {lines[0]} to {lines[-1]}, median {lines[len(lines) // 2]}", err=True)
-    for what, why in index.dropped.items():
-        typer.echo(f"  left out {what}: {why}", err=True)
+    typer.echo(f"  lines per scene: {lines[0]} to {lines[-1]}, median {lines[len(lines) // 2]}", err=True)
+    for name, reason in index.dropped.items():
+        typer.echo(f"  left out {name}: {reason}", err=True)

@@ -1,4 +1,4 @@
-"""A progress bar for what takes long, and nothing for what does not."""
+"""A progress bar that appears only for slow operations."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
 
-_PATIENCE = 2.0  # seconds without a word
+_BAR_DELAY = 2.0  # seconds before the bar appears
 
 
 @contextmanager
 def slow_bar(text: str) -> Iterator[Callable[[float], None]]:
-    """Show a bar on stderr once the block has run for two seconds; the block reports its share done, in [0, 1].
+    """Show a bar on stderr once the block has run for two seconds; the block reports its progress in [0, 1].
 
-    Until the first report, and if there is none, the bar only pulses. Nothing is shown where stderr is no terminal.
+    The bar pulses until the first report. Nothing is shown if stderr is not a terminal.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -22,11 +22,11 @@ def slow_bar(text: str) -> Iterator[Callable[[float], None]]:
     console = Console(stderr=True)
     bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     task = bar.add_task(text, total=None)
-    timer = Timer(_PATIENCE, bar.start)
+    timer = Timer(_BAR_DELAY, bar.start)
     timer.daemon = True
     timer.start()
     try:
-        yield lambda share: bar.update(task, total=1.0, completed=share)
+        yield lambda fraction: bar.update(task, total=1.0, completed=fraction)
     finally:
         timer.cancel()
         timer.join()

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from plueckernet.estimation.settings import RegistrationSettings
     from plueckernet.geometry import LineSet
     from plueckernet.io import ReadReport
-    from plueckernet.registration import RegistrationSettings
     from plueckernet.result import RegistrationResult
 
 
@@ -23,35 +23,37 @@ def register(
         Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - for standard output.")
     ] = None,
     aligned: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the source in the target's frame, if a pose is found.")
+        Path | None, typer.Option(metavar="FILE", help="Write the source in the target frame, if there is a pose.")
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write one HTML page to look at: both maps, pose, doubts.")
+        Path | None, typer.Option(metavar="FILE", help="Write an HTML report: both maps, the pose, the evidence.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw both maps before and after.")] = None,
-    tolerance: Annotated[
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a picture of both maps before and after registration.")
+    ] = None,
+    inlier_threshold: Annotated[
         float | None,
         typer.Option(
-            metavar="LENGTH", help="From where on two lines differ, in map units.", show_default="by the maps"
+            metavar="LENGTH", help="Largest distance of matching lines, in map units.", show_default="from the maps"
         ),
     ] = None,
-    directed: Annotated[bool, typer.Option("--directed", help="Trust the way lines are written.")] = False,
+    directed: Annotated[bool, typer.Option("--directed", help="The direction of each line is meaningful.")] = False,
     matcher: Annotated[
-        str, typer.Option(metavar="NAME", help="Weights by their name or file, or 'descriptors', which needs none.")
+        str, typer.Option(metavar="NAME", help="Weights, by name or file, or 'descriptors' (no weights).")
     ] = "invariant",
-    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="The same seed gives the same result.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Random seed; equal seeds give equal results.")] = 0,
     device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, ...")] = "cpu",
     lod: Annotated[str | None, typer.Option(help="Level of detail of CityJSON.", show_default="the highest")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Find the pose of SOURCE in the frame of TARGET: any rotation, any translation, no initial guess.
 
-    Exit code 0: registered; 1: not registered, or ambiguous; 2: bad input.
+    Exit code 0: registered; 1: not registered or ambiguous; 2: bad input.
     """
     from plueckernet import registration
     from plueckernet.cli.progress import slow_bar
 
-    settings = _settings(directed, tolerance)
+    settings = _settings(directed, inlier_threshold)
     check_device(device)
     reports = _read((source, target), lod)
     lines = reports[0].lines, reports[1].lines
@@ -68,31 +70,31 @@ def register(
         from plueckernet.cli.report import save_report, typed_command
 
         save_report(report, result, reports, typed_command())
-        notes.append(f"report written to {report}: open it in a browser")
+        notes.append(f"report written to {report}; open it in a browser")
     for note in notes if not quiet else []:
         typer.echo(note, err=True)
     if not result.ok:
         raise typer.Exit(1)
 
 
-def _settings(directed: bool, tolerance: float | None) -> RegistrationSettings:
+def _settings(directed: bool, inlier_threshold: float | None) -> RegistrationSettings:
     from plueckernet.errors import InputError
-    from plueckernet.registration import RegistrationSettings
+    from plueckernet.estimation.settings import RegistrationSettings
 
-    if tolerance is not None and not 0 < tolerance < math.inf:
-        raise InputError(f"--tolerance: expected a positive length, got {tolerance}")
-    return RegistrationSettings(directed=directed, position_tolerance=tolerance)
+    if inlier_threshold is not None and not 0 < inlier_threshold < math.inf:
+        raise InputError(f"--inlier-threshold: expected a positive length, got {inlier_threshold}")
+    return RegistrationSettings(directed=directed, inlier_distance=inlier_threshold)
 
 
 def check_device(name: str) -> None:
-    """Raise :class:`InputError` unless there is such a device."""
+    """Raise :class:`InputError` if the device does not exist."""
     import torch
 
     from plueckernet.errors import InputError
 
     try:
         torch.zeros(1, device=name)
-    except (RuntimeError, AssertionError) as error:  # builds of torch without a device answer by an assertion
+    except (RuntimeError, AssertionError) as error:  # torch raises AssertionError for a device it was built without
         raise InputError(f"--device {name}: {str(error).splitlines()[0]}") from error
 
 
@@ -109,14 +111,14 @@ def _read(paths: tuple[Path, Path], lod: str | None) -> tuple[ReadReport, ReadRe
 
 
 def _levels(paths: tuple[Path, Path], lod: str | None) -> list[str | None]:
-    """The level of detail for the map that has some; if neither has, reading the first one will say so."""
+    """The level of detail goes to CityJSON maps only; without one, reading the first map raises the error."""
     from plueckernet.io.registry import format_of_content
     from plueckernet.io.source import Source
 
     if lod is None:
         return [None, None]
-    city = [path.is_file() and format_of_content(Source(path)).name == "cityjson" for path in paths]
-    return [lod if known or not any(city) else None for known in city]
+    has_levels = [path.is_file() and format_of_content(Source(path)).name == "cityjson" for path in paths]
+    return [lod if known or not any(has_levels) else None for known in has_levels]
 
 
 def _show(result: RegistrationResult, reports: tuple[ReadReport, ReadReport], to_stderr: bool) -> None:
@@ -135,11 +137,11 @@ def _write(
     aligned: Path | None,
     plot: Path | None,
 ) -> list[str]:
-    """Write what was asked for; what was done about it, in words."""
+    """Write the requested files; returns messages about them."""
     from plueckernet.io import write_lines
 
     notes = []
-    pose = None if result.target_T_source is None else result.target_T_source.to("cpu")
+    pose = result.target_T_source
     if str(json_file) == "-":
         typer.echo(json.dumps(result.to_dict(), indent=1, allow_nan=False))
     elif json_file is not None:
@@ -147,12 +149,13 @@ def _write(
         notes.append(f"result written to {json_file}")
     if aligned is not None and pose is not None:
         write_lines(aligned, pose @ lines[0])
-        notes.append(f"source in the target's frame written to {aligned}")
+        notes.append(f"source in the target frame written to {aligned}")
     elif aligned is not None:
         notes.append(f"{aligned} not written: there is no pose")
     if plot is not None:
         from plueckernet.report import save_plot
+        from plueckernet.report.words import PICTURE_TITLES
 
-        save_plot(plot, *lines, pose, "registered" if result.ok else "ambiguous: one of several poses")
+        save_plot(plot, *lines, pose, PICTURE_TITLES[result.status])
         notes.append(f"picture written to {plot}")
     return notes

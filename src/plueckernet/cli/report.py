@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from plueckernet.io import ReadReport
     from plueckernet.result import RegistrationResult
 
-TYPED: ContextVar[Sequence[str]] = ContextVar("TYPED", default=())  # arguments of the command line
+TYPED: ContextVar[Sequence[str]] = ContextVar("TYPED", default=())  # the arguments of the command line
 
 
 def save_report(path: Path, result: RegistrationResult, reports: Sequence[ReadReport], command: str) -> None:
-    """Write the registration of two maps as read, with what was left out of them."""
+    """Write the report of a registration, with notes on what was left out when the maps were read."""
     from plueckernet.report import About, write_report
 
     source, target = reports

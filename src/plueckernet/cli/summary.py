@@ -1,11 +1,19 @@
-"""A registration in words and numbers for the terminal."""
+"""The summary of a registration in the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from plueckernet.report.words import belief, digits, matrix_rows, rotation_words, translation_digits
+from plueckernet.report.words import (
+    as_sentence,
+    matrix_rows,
+    noise_words,
+    rotation_words,
+    sigma_words,
+    translation_digits,
+    verdict,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,11 +24,11 @@ if TYPE_CHECKING:
 
 Row = tuple[str, str]  # name and value, in rich's markup
 
-_STATUS = {"success": "[bold green]registered", "ambiguous": "[bold yellow]ambiguous", "failed": "[bold red]failed"}
+_STATUS_STYLES = {"success": "bold green", "ambiguous": "bold yellow", "failed": "bold red"}
 
 
 def rows_table(rows: Iterable[Row]) -> Table:
-    """Names on the left, values beside them."""
+    """A table with the names in the left column and the values in the right one."""
     from rich.table import Table
 
     table = Table(show_header=False, box=None, pad_edge=False)
@@ -32,7 +40,7 @@ def rows_table(rows: Iterable[Row]) -> Table:
 
 
 def reading_rows(reports: Sequence[ReadReport]) -> Iterator[Row]:
-    """What was read, left out and assumed."""
+    """What was read, what was left out, and the notes of the readers."""
     from rich.markup import escape
 
     for side, report in zip(("source", "target"), reports, strict=True):
@@ -46,25 +54,27 @@ def reading_rows(reports: Sequence[ReadReport]) -> Iterator[Row]:
 
 
 def result_rows(result: RegistrationResult) -> Iterator[Row]:
-    """Status, pose, uncertainty and what they rest on."""
-    yield "status", f"{_STATUS[result.status]}[/]: {result.reason}"
-    if len(result.inliers):
-        yield "confidence", ": ".join(belief(result))
+    """Status, pose, uncertainty and the numbers behind them."""
+    text = verdict(result)
+    yield "status", f"[{_STATUS_STYLES[result.status]}]{text.headline}[/]"
+    yield "verdict", text.summary
+    yield "reason", as_sentence(result.reason)
+    if text.advice:
+        yield "advice", text.advice
     sigmas = result.sigmas()
     if result.target_T_source is not None and sigmas is not None:
-        yield from _pose_rows(result.target_T_source.to("cpu"), sigmas[1])
-        yield "one sigma", f"{digits(sigmas[0])}° and {digits(sigmas[1])} at the middle of the common lines"
+        yield from _pose_rows(result.target_T_source, sigmas[1])
+        yield "one sigma", sigma_words(sigmas)
     yield "inliers", f"{len(result.inliers)} pairs, of {result.num_lines[0]} and {result.num_lines[1]} lines"
-    yield "matches", f"{len(result.matches)} putative ones to start from"
+    yield "matches", f"{len(result.matches)} putative matches"
     if len(result.inliers):
-        position, direction = result.noise
-        yield "noise", f"a line is off by {digits(position)} and {digits(direction)}° (one sigma, estimated)"
+        yield "noise", noise_words(result.noise)
     stages = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in result.timings.items())
     yield "time", f"{sum(result.timings.values()):.2f} s ({stages})"
 
 
 def _pose_rows(pose: Pose, sigma: float) -> Iterator[Row]:
-    """The pose as a matrix and as a turn and a shift."""
+    """The pose as a matrix, and as rotation and translation."""
     yield "target_T_source", "\n".join(matrix_rows(pose, sigma))
     yield "rotation", rotation_words(pose)
     yield "translation", f"({', '.join(translation_digits(pose, sigma))})"

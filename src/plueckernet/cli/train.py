@@ -1,4 +1,4 @@
-"""`plueckernet train`: a network from scenes."""
+"""`plueckernet train`: trains a network on scenes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import typer
 
 
 def train(
-    config: Annotated[str, typer.Argument(metavar="CONFIG", help="A .toml file, or the name of a shipped one.")],
+    config: Annotated[
+        str, typer.Argument(metavar="CONFIG", help="A .toml file, or the name of a config of the package.")
+    ],
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where checkpoints and logs go.", show_default="runs/NAME")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder for checkpoints and logs.", show_default="runs/NAME")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the training in that folder.")] = False,
     device: Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, ...")] = "cpu",
@@ -19,13 +21,13 @@ def train(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: train.steps=100")
     ] = None,
     time_limit: Annotated[
-        float | None, typer.Option(metavar="MINUTES", help="Stop with a checkpoint after so long.")
+        float | None, typer.Option(metavar="MINUTES", help="Stop with a checkpoint after this time.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
-    """Train a network as CONFIG says; leaves FOLDER/last to resume from and FOLDER/best to export.
+    """Train a network; writes FOLDER/last to resume from and FOLDER/best to export.
 
-    Exit code 0: finished, or time is up; 130: interrupted, with a checkpoint; 2: bad input.
+    Exit code 0: finished or time limit reached; 130: interrupted, with a checkpoint; 2: bad input.
     """
     from plueckernet import training
     from plueckernet.cli.register import check_device

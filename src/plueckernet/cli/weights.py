@@ -1,4 +1,4 @@
-"""`plueckernet weights`: networks as files."""
+"""`plueckernet weights`: exports and describes weights."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import typer
 if TYPE_CHECKING:
     from plueckernet.cli.summary import Row
 
-app = typer.Typer(name="weights", help="Export trained weights, and look at them.", no_args_is_help=True)
+app = typer.Typer(name="weights", help="Export and describe trained weights.", no_args_is_help=True)
 
 
 @app.command()
 def export(
     checkpoint: Annotated[
-        Path, typer.Argument(metavar="CHECKPOINT", help="A checkpoint, or the folder of a training: its best.")
+        Path, typer.Argument(metavar="CHECKPOINT", help="A checkpoint, or the folder of a training for its best one.")
     ],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the weights and their card go.")],
-    name: Annotated[str | None, typer.Option(help="What the model is called.", show_default="as its config")] = None,
-    results: Annotated[Path | None, typer.Option(metavar="JSON", help="Numbers to put on the card.")] = None,
-    half: Annotated[bool, typer.Option("--half", help="In 16 bits: half the size.")] = False,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the weights and their card.")],
+    name: Annotated[str | None, typer.Option(help="Name of the model.", show_default="from the config")] = None,
+    results: Annotated[Path | None, typer.Option(metavar="JSON", help="Results to include in the card.")] = None,
+    half: Annotated[bool, typer.Option("--half", help="Write 16-bit floats: half the size.")] = False,
 ) -> None:
-    """Make a safetensors file and a card of a checkpoint, at most 10 MB."""
+    """Export a checkpoint as a safetensors file of at most 10 MB, with a card."""
     from plueckernet.training.export import export_weights
 
     path = export_weights(checkpoint, out, name=name, results=results, half=half)
@@ -35,10 +35,10 @@ def export(
 @app.command()
 def info(
     model: Annotated[
-        str | None, typer.Argument(metavar="[NAME|FILE]", help="A model that comes with the package, or a file.")
+        str | None, typer.Argument(metavar="[NAME|FILE]", help="A model of the package, or a file.")
     ] = None,
 ) -> None:
-    """Show the card of a model; without one, list those that come with the package."""
+    """Show the card of a model; without an argument, list the models of the package."""
     from rich.console import Console
 
     from plueckernet.cli.summary import rows_table
@@ -48,13 +48,13 @@ def info(
     if rows:
         Console().print(rows_table(rows))
     else:
-        typer.echo("no weights come with this package")
+        typer.echo("this package has no weights")
 
 
 def _line(name: str) -> Iterator[Row]:
     from plueckernet.models.weights import load_card, pretrained_path
 
-    size, parameters, _ = _measured(pretrained_path(name))
+    size, parameters, _ = _file_facts(pretrained_path(name))
     yield name, f"{load_card(name).data}; {parameters / 1e6:.2f} M parameters, {size / 1e6:.1f} MB"
 
 
@@ -64,15 +64,15 @@ def _card_rows(name: str) -> list[Row]:
     from plueckernet.models.weights import load_card, pretrained_path
 
     card, path = load_card(name), pretrained_path(name)
-    size, parameters, digest = _measured(path)
+    size, parameters, digest = _file_facts(path)
     rows = [("name", card.name), ("file", str(path)), ("data", card.data), ("protocol", card.protocol)]
     rows += [("version", card.version), ("parameters", f"{parameters:,}"), ("size", f"{size / 1e6:.2f} MB")]
     rows += [("sha256", digest), ("architecture", _indented(card.architecture)), ("numbers", _indented(card.numbers))]
     return [(key, escape(value)) for key, value in rows]
 
 
-def _measured(path: Path) -> tuple[int, int, str]:
-    """Bytes, parameters, SHA-256."""
+def _file_facts(path: Path) -> tuple[int, int, str]:
+    """Size in bytes, number of parameters, SHA-256."""
     import hashlib
 
     from safetensors.torch import load_file

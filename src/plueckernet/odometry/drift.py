@@ -1,9 +1,9 @@
-"""How far an estimated trajectory strays from the true one, as the benchmarks of TUM and KITTI define it.
+"""The drift of an estimated trajectory from the true one, as the benchmarks of TUM and KITTI define it.
 
 TUM (Sturm et al. 2012): with true poses ``Q`` and estimated ones ``P``, the relative error over ``delta`` frames is
-``E = (Q_i^-1 Q_{i+delta})^-1 (P_i^-1 P_{i+delta})``, of which translation and angle are averaged as root mean square;
-the absolute error is what is left between the positions after the best rigid alignment. KITTI (Geiger et al. 2012):
-relative errors over stretches of 100 to 800 m of the true path, from every tenth frame, over the stretch's length.
+``E = (Q_i^-1 Q_{i+delta})^-1 (P_i^-1 P_{i+delta})``. Its translation and angle are averaged as root mean square. The
+absolute error is the RMS distance of the positions after the best rigid alignment. KITTI (Geiger et al. 2012): relative
+errors over segments of 100 to 800 m of the true path, starting at every tenth frame, divided by the segment's length.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from plueckernet.geometry.pose import rotation_log
 from plueckernet.io.trajectories import Trajectory
 
 KITTI_LENGTHS = (100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0, 800.0)  # m
-_KITTI_STEP = 10  # frames between starts
+_KITTI_START_INTERVAL = 10  # frames between the starts of segments
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class KittiError:
 
     translation: float  # m of error per m of path
     rotation: float  # degrees per m
-    stretches: int
+    path_segments: int  # number of segments averaged
 
 
 def relative_errors(
@@ -49,8 +49,8 @@ def relative_errors(
 ) -> tuple[Float[Tensor, " k"], Float[Tensor, " k"]]:
     """Translation (m) and angle (degrees) of the relative error for every pair of frames ``delta`` apart."""
     _check(estimated, truth)
-    steps = [_between(one.world_T_sensor, *_pairs(len(truth), delta)) for one in (estimated, truth)]
-    error = steps[1].inverse() @ steps[0]
+    first, last = _pairs(len(truth), delta)
+    error = _between(truth, first, last).inverse() @ _between(estimated, first, last)
     return error.translation.norm(dim=-1), rotation_log(error.rotation).norm(dim=-1).rad2deg()
 
 
@@ -61,45 +61,44 @@ def relative_error(estimated: Trajectory, truth: Trajectory, delta: int = 1) -> 
 
 
 def absolute_error(estimated: Trajectory, truth: Trajectory) -> float:
-    """Root mean square distance of the positions, after the rigid motion that makes it smallest."""
+    """Root mean square distance of the positions after the rigid alignment that minimises it."""
     _check(estimated, truth)
-    found, true = estimated.world_T_sensor.translation, truth.world_T_sensor.translation
-    centred = found - found.mean(0), true - true.mean(0)
-    left, _, right = torch.linalg.svd(centred[1].mT @ centred[0])
+    positions, true_positions = estimated.world_T_sensor.translation, truth.world_T_sensor.translation
+    centred, true_centred = positions - positions.mean(0), true_positions - true_positions.mean(0)
+    left, _, right = torch.linalg.svd(true_centred.mT @ centred)
     sign = torch.ones_like(left[0])
     sign[2] = torch.linalg.det(left @ right)
     rotation = left @ torch.diag(sign) @ right
-    return _rms((centred[0] @ rotation.mT - centred[1]).norm(dim=-1))
+    return _rms((centred @ rotation.mT - true_centred).norm(dim=-1))
 
 
 def kitti_error(
     estimated: Trajectory, truth: Trajectory, lengths: tuple[float, ...] = KITTI_LENGTHS
 ) -> KittiError | None:
-    """The drift over stretches of the true path; None where the path is shorter than the shortest."""
+    """The drift over segments of the true path; None if the path is shorter than the shortest segment."""
     _check(estimated, truth)
     position = truth.world_T_sensor.translation
     path = torch.cat([position.new_zeros(1), (position[1:] - position[:-1]).norm(dim=-1).cumsum(0)])
-    starts, ends, length = _stretches(path, lengths)
+    starts, ends, length = _path_segments(path, lengths)
     if len(starts) == 0:
         return None
-    steps = [_between(one.world_T_sensor, starts, ends) for one in (estimated, truth)]
-    error = steps[0].inverse() @ steps[1]
+    error = _between(estimated, starts, ends).inverse() @ _between(truth, starts, ends)
     turn = rotation_log(error.rotation).norm(dim=-1)
     shift = error.translation.norm(dim=-1)
     return KittiError(float((shift / length).mean()), math.degrees(float((turn / length).mean())), len(starts))
 
 
-def _stretches(
+def _path_segments(
     path: Float[Tensor, " n"], lengths: tuple[float, ...]
 ) -> tuple[Int[Tensor, " k"], Int[Tensor, " k"], Float[Tensor, " k"]]:
-    """First and last frame of each stretch, and its nominal length."""
-    found = []
-    for start in range(0, len(path), _KITTI_STEP):
+    """First and last frame of each segment, and its nominal length."""
+    segments = []
+    for start in range(0, len(path), _KITTI_START_INTERVAL):
         for length in lengths:
-            beyond = (path > path[start] + length).nonzero()
-            if len(beyond):
-                found.append((start, int(beyond[0]), length))
-    starts, ends, nominal = zip(*found, strict=True) if found else ((), (), ())
+            past_end = (path > path[start] + length).nonzero()
+            if len(past_end):
+                segments.append((start, int(past_end[0]), length))
+    starts, ends, nominal = zip(*segments, strict=True) if segments else ((), (), ())
     return (
         torch.tensor(starts, dtype=torch.long),
         torch.tensor(ends, dtype=torch.long),
@@ -114,8 +113,9 @@ def _pairs(count: int, delta: int) -> tuple[Int[Tensor, " k"], Int[Tensor, " k"]
     return first, first + delta
 
 
-def _between(poses: Pose, first: Int[Tensor, " k"], last: Int[Tensor, " k"]) -> Pose:
+def _between(trajectory: Trajectory, first: Int[Tensor, " k"], last: Int[Tensor, " k"]) -> Pose:
     """The motions from the first to the last frames: ``P_first^-1 P_last``."""
+    poses = trajectory.world_T_sensor
     return poses[first].inverse() @ poses[last]
 
 

@@ -1,4 +1,4 @@
-"""A trajectory and its map seen from above; needs matplotlib."""
+"""A trajectory and its map from above; needs matplotlib."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MAP, _PATH, _TRUTH = "#94a3b8", "#c2410c", "#1d4ed8"
 def save_top_down(
     path: Path, trajectory: Trajectory, lines: LineSet, truth: Trajectory | None, up: Float[Tensor, "3"]
 ) -> None:
-    """Draw the path, the true one if it is known and the map, looking against ``up``, and beside it the paths alone.
+    """Draw the path, the true path if it is known, and the map, seen against ``up``; beside it the paths alone.
 
-    Everything is in the frame of the first frame.
+    All coordinates are in the frame of the first sensor frame.
     """
     try:
         from matplotlib.collections import LineCollection
@@ -55,15 +55,15 @@ def _draw_paths(axes: Axes, trajectory: Trajectory, truth: Trajectory | None, pl
     paths = [("estimated", trajectory, _PATH, "-")]
     if truth is not None:
         paths.append(("true", truth, _TRUTH, "--"))
-    for name, one, colour, style in paths:
-        x, y = (one.world_T_sensor.translation @ plane.mT).mT.numpy()
+    for name, path, colour, style in paths:
+        x, y = (path.world_T_sensor.translation @ plane.mT).mT.numpy()
         axes.plot(x, y, style, color=colour, linewidth=1.6, label=name, zorder=3)
     start = trajectory.world_T_sensor.translation[0] @ plane.mT
     axes.plot(*start.tolist(), "o", color="#111827", markersize=5, label="start", zorder=4)
 
 
 def _plane(up: Float[Tensor, "3"]) -> Float[Tensor, "2 3"]:
-    """Two axes across ``up``, the first as near to x as can be."""
+    """Two axes perpendicular to ``up``; the first is as close to x as possible."""
     up = up / up.norm()
     x = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
     if float(x @ up) ** 2 > 0.9:

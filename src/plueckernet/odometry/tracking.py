@@ -1,8 +1,8 @@
-"""Where a sensor went, from the lines of its frames.
+"""The trajectory of a sensor from the lines of its frames.
 
-Each frame is registered to the one before with no initial guess. Motion as in the step before, a constant velocity,
-decides only between poses that explain the lines about equally well, and stands in, marked as lost, where there is
-none. With a local map the frame is then laid on all lines seen lately, which keeps small errors from adding up.
+Each frame is registered to the previous one without an initial guess. The constant-velocity prediction is used in two
+cases only: to choose between poses with nearly equal scores, and, marked as lost, when there is no pose. With a local
+map the frame is then refined on all recent lines, which limits the drift.
 """
 
 from __future__ import annotations
@@ -13,32 +13,29 @@ from dataclasses import dataclass, field
 
 import torch
 
+from plueckernet.coincidence import coincident_lines
 from plueckernet.errors import InputError
+from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.io.trajectories import Trajectory, stack_poses
+from plueckernet.matchers import MatcherSource
 from plueckernet.odometry.line_map import LineMap
-from plueckernet.registration import (
-    LineMatcher,
-    RegistrationSettings,
-    coincident_lines,
-    refine,
-    register,
-)
+from plueckernet.registration import refine, register
 from plueckernet.result import RegistrationResult
 
-_FEWEST = 3  # lines that a frame needs to be registered
+_MIN_FRAME_LINES = 3  # below it a frame cannot be registered
 
 
 @dataclass(frozen=True)
 class OdometrySettings:
-    """None of these needs to be set."""
+    """Settings of :func:`track`; the defaults need not be changed."""
 
-    local_map: bool = True  # lay frames on the lines seen lately, not only on the frame before
-    window: int = 20  # frames that a line stays in the local map after it was last seen
-    tie: float = 0.85  # of the best score; poses above it are as good, and the velocity decides
-    furthest: float = 0.3  # how far the map may move a frame, in map units
-    turned: float = 5.0  # and turn it, in degrees
-    fewest: int = 8  # lines that have to coincide with the map before it is believed
+    local_map: bool = True  # refine frames on the recent lines, not only on the previous frame
+    window: int = 20  # frames for which a line stays in the local map after it was last seen
+    tie_score_ratio: float = 0.85  # of the best score; between poses above it the predicted motion decides
+    max_map_shift: float = 0.3  # largest mean displacement of a frame by the local map, in map units
+    max_map_rotation: float = 5.0  # largest rotation of a frame by the local map, in degrees
+    min_map_inliers: int = 8  # lines that have to coincide with the local map
     registration: RegistrationSettings = field(default_factory=RegistrationSettings)
 
 
@@ -47,8 +44,8 @@ class Tracking(enum.StrEnum):
 
     FIRST = "first"
     REGISTERED = "registered"
-    TIED = "tied"  # several poses were as good; the one nearest to constant velocity was taken
-    UNSURE = "unsure"  # the best pose, though registration does not believe it
+    TIED = "tied"  # several poses with nearly equal scores; the one closest to constant velocity was taken
+    UNSURE = "unsure"  # the best candidate, which registration did not accept
     LOST = "lost"  # no pose; constant velocity was assumed
 
 
@@ -59,17 +56,17 @@ class Step:
     name: str
     time: float
     world_T_sensor: Pose
-    previous_T_sensor: Pose  # the motion since the frame before, as registration alone found it
+    previous_T_sensor: Pose  # the motion since the previous frame, from registration alone
     tracking: Tracking
     lines: int
-    inliers: int  # lines that coincide with the frame before
-    on_map: bool  # whether the local map had a say
+    inliers: int  # lines that coincide with the previous frame
+    on_map: bool  # whether the pose was refined on the local map
     confidence: float
 
 
 @dataclass(frozen=True, eq=False)
 class OdometryResult:
-    """The trajectory, in the frame of the first frame, and the map made of all frames."""
+    """The trajectory, relative to the first frame, and the map of all frames."""
 
     steps: list[Step]
     line_map: LineMap
@@ -94,25 +91,25 @@ def track(
     frames: Iterable[tuple[str, float, LineSet]],
     *,
     settings: OdometrySettings = OdometrySettings(),
-    matcher: LineMatcher | str = "invariant",
+    matcher: MatcherSource = "invariant",
     on_step: Callable[[Step], None] | None = None,
 ) -> OdometryResult:
-    """Follow a sensor through frames given as name, time and lines (segments in the frame of the sensor)."""
+    """Track a sensor through frames, each given as name, time and lines (segments in the sensor frame)."""
     steps: list[Step] = []
-    line_map, velocity, before = LineMap.empty(), Pose.identity(), None
+    line_map, velocity, previous = LineMap.empty(), Pose.identity(), None
     for name, time, lines in frames:
         motion = _Motion(Pose.identity(), Tracking.FIRST)
         world_T_previous = steps[-1].world_T_sensor if steps else Pose.identity()
         if steps:
-            motion = _frame_to_frame(lines, before, velocity, settings, matcher)
+            motion = _frame_to_frame(lines, previous, velocity, settings, matcher)
         world_T_sensor, on_map = world_T_previous @ motion.pose, False
         if settings.local_map and steps:
             world_T_sensor, on_map = _on_local_map(lines, world_T_sensor, line_map, len(steps), settings, matcher)
         line_map = _extended(line_map, lines, world_T_sensor, len(steps), settings)
         velocity = world_T_previous.inverse() @ world_T_sensor
-        found = motion.pose, motion.tracking, len(lines), motion.inliers, on_map, motion.confidence
-        steps.append(Step(name, time, world_T_sensor, *found))
-        before = lines
+        facts = motion.pose, motion.tracking, len(lines), motion.inliers, on_map, motion.confidence
+        steps.append(Step(name, time, world_T_sensor, *facts))
+        previous = lines
         if on_step is not None:
             on_step(steps[-1])
     if not steps:
@@ -122,32 +119,32 @@ def track(
 
 def _frame_to_frame(
     lines: LineSet,
-    before: LineSet | None,
+    previous: LineSet | None,
     velocity: Pose,
     settings: OdometrySettings,
-    matcher: LineMatcher | str,
+    matcher: MatcherSource,
 ) -> _Motion:
-    """The motion since the frame before, searched for without a guess."""
-    if before is None or min(len(lines), len(before)) < _FEWEST:
+    """The motion since the previous frame, registered without an initial guess."""
+    if previous is None or min(len(lines), len(previous)) < _MIN_FRAME_LINES:
         return _Motion(velocity, Tracking.LOST)
-    result = register(lines, before, matcher=matcher, settings=settings.registration)
-    tied = _as_good(result, settings.tie)
+    result = register(lines, previous, matcher=matcher, settings=settings.registration)
+    tied = _tied_poses(result, settings.tie_score_ratio)
     if not tied:
         return _Motion(velocity, Tracking.LOST)
-    chosen = min(tied, key=lambda pose: _apart(pose, velocity, lines))
-    alone = Tracking.REGISTERED if result.ok else Tracking.UNSURE
-    return _Motion(chosen, Tracking.TIED if len(tied) > 1 else alone, len(result.inliers), result.confidence)
+    chosen = min(tied, key=lambda pose: _mean_displacement(pose, velocity, lines))
+    untied = Tracking.REGISTERED if result.ok else Tracking.UNSURE
+    return _Motion(chosen, Tracking.TIED if len(tied) > 1 else untied, len(result.inliers), result.confidence)
 
 
-def _as_good(result: RegistrationResult, tie: float) -> list[Pose]:
-    """The best pose and those that explain nearly as many lines, whether registration believes in them or not."""
+def _tied_poses(result: RegistrationResult, min_score_ratio: float) -> list[Pose]:
+    """The best pose and those with nearly the same score, accepted or not."""
     poses = [] if result.target_T_source is None else [result.target_T_source]
-    others = [one.target_T_source for one in result.alternatives if one.score >= tie * result.score]
-    return [*poses, *others]
+    min_score = min_score_ratio * result.score
+    return [*poses, *(other.target_T_source for other in result.alternatives if other.score >= min_score)]
 
 
-def _apart(pose: Pose, other: Pose, lines: LineSet) -> float:
-    """Mean distance between where two poses put the lines of a frame."""
+def _mean_displacement(pose: Pose, other: Pose, lines: LineSet) -> float:
+    """Mean distance between the anchors of a frame's lines under two poses."""
     points = lines.anchors()
     return float((pose.act(points) - other.act(points)).norm(dim=-1).mean())
 
@@ -158,32 +155,33 @@ def _on_local_map(
     line_map: LineMap,
     frame: int,
     settings: OdometrySettings,
-    matcher: LineMatcher | str,
+    matcher: MatcherSource,
 ) -> tuple[Pose, bool]:
-    """The pose improved on the lines seen lately, if enough of them coincide and it stays near."""
+    """The pose refined on the recent lines, if enough of them coincide and the correction is small."""
     local = line_map.recent(frame - settings.window)
-    if int(local.sum()) < _FEWEST or len(lines) < _FEWEST:
+    if int(local.sum()) < _MIN_FRAME_LINES or len(lines) < _MIN_FRAME_LINES:
         return world_T_sensor, False
     result = refine(lines, line_map.lines(local), world_T_sensor, matcher=matcher, settings=settings.registration)
-    # Whether it is the only such pose is not asked here: frame-to-frame has answered that.
-    (improved, *_) = *_as_good(result, 1.0), world_T_sensor
-    if len(result.inliers) < settings.fewest:
+    # The status is ignored: the frame-to-frame registration has already judged whether the pose is unique.
+    (refined, *_) = *_tied_poses(result, 1.0), world_T_sensor
+    if len(result.inliers) < settings.min_map_inliers:
         return world_T_sensor, False
-    turned = float(improved.angle_to(world_T_sensor).rad2deg())
-    near = _apart(improved, world_T_sensor, lines) <= settings.furthest and turned <= settings.turned
-    return (improved, True) if near else (world_T_sensor, False)
+    rotation = float(refined.angle_to(world_T_sensor).rad2deg())
+    shift = _mean_displacement(refined, world_T_sensor, lines)
+    small = shift <= settings.max_map_shift and rotation <= settings.max_map_rotation
+    return (refined, True) if small else (world_T_sensor, False)
 
 
 def _extended(
     line_map: LineMap, lines: LineSet, world_T_sensor: Pose, frame: int, settings: OdometrySettings
 ) -> LineMap:
-    """The map with the lines of a frame: those that coincide with lines seen lately are fused with them."""
+    """The map with the lines of a frame added; lines that coincide with recent lines are fused with them."""
     if len(lines) == 0:
         return line_map
     world_lines = world_T_sensor @ lines
     matches = torch.zeros(0, 2, dtype=torch.long)
     local = line_map.recent(frame - settings.window).nonzero()[:, 0]
-    if min(len(local), len(lines)) >= _FEWEST:
+    if min(len(local), len(lines)) >= _MIN_FRAME_LINES:
         rows, _ = coincident_lines(
             world_lines, line_map.lines()[local], Pose.identity(), settings=settings.registration
         )

@@ -1,4 +1,4 @@
-"""The result of a registration as one HTML file that needs nothing else, or as a picture."""
+"""The result of a registration as one self-contained HTML file, or as a picture."""
 
 from plueckernet.report.page import About, report_html, write_report
 from plueckernet.report.plot import save_plot

@@ -1,4 +1,4 @@
-// The page's picture: thousands of lines as screen-space quads, drawn by one small program.
+// The 3D view of the report: thousands of lines as screen-space quads, drawn by one small shader program.
 "use strict";
 (() => {
   const scene = JSON.parse(document.getElementById("scene").textContent);
@@ -6,21 +6,21 @@
   const canvas = $("view");
   const gl = canvas.getContext("webgl2", { antialias: false, preserveDrawingBuffer: true });
   if (!gl) {
-    $("message").textContent = "This browser has no WebGL 2, so the maps cannot be drawn. Everything else is on the page.";
+    $("message").textContent = "This browser has no WebGL 2, so the maps cannot be drawn. The rest of the page is complete.";
     $("message").hidden = false;
     return;
   }
 
-  // ---- what is drawn ----
+  // ---- data and buffers ----
 
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer;
   const floats = (text) => new Float32Array(bytes(text));
   const segments = { source: floats(scene.source.segments), target: floats(scene.target.segments) };
-  const FEWEST = 1500; // lines of a map drawn while things move and frames are slow; they are stored longest first
+  const MIN_MOVING_LINES = 1500; // per map, drawn while the view moves and frames are slow; lines are stored longest first
   const UNMATCHED = -1;
   const state = {
     progress: 1, pose: 0, azimuth: -1.05, elevation: 0.62, zoom: 1, pan: [0, 0, 0], moving: false, queued: false,
-    most: 6000, last: 0, frame: 0,
+    movingLines: 6000, lastTime: 0, frameTime: 0,
   };
 
   const VERTEX = `#version 300 es
@@ -41,16 +41,16 @@
       if (p.w < near) p = mix(q, p, (q.w - near) / (q.w - p.w));
       if (q.w < near) q = mix(p, q, (p.w - near) / (p.w - q.w));
       vec2 s = p.xy / p.w * viewport / 2.0, t = q.xy / q.w * viewport / 2.0, along = t - s;
-      float far = length(along);
-      along = far > 1e-4 ? along / far : vec2(1.0, 0.0);
+      float pixels = length(along);
+      along = pixels > 1e-4 ? along / pixels : vec2(1.0, 0.0);
       across = corner.y * (halfWidth + 1.0);
       vec2 at = mix(s, t, corner.x) + along * (2.0 * corner.x - 1.0) * 0.5 * halfWidth + vec2(-along.y, along.x) * across;
       gl_Position = vec4(at / viewport * 2.0, 0.0, 1.0);
       shade = colour;
       if (ramped == 1) {
-        float place = clamp(residual, 0.0, 1.0) * 4.0;
-        int below = min(int(place), 3);
-        shade.rgb = mix(ramp[below], ramp[below + 1], place - float(below));
+        float stop = clamp(residual, 0.0, 1.0) * 4.0;
+        int below = min(int(stop), 3);
+        shade.rgb = mix(ramp[below], ramp[below + 1], stop - float(below));
       }
       float depth = clamp((mix(p.w, q.w, corner.x) - nearDepth) / (farDepth - nearDepth), 0.0, 1.0);
       shade.a *= 1.0 - fade * depth;
@@ -73,26 +73,26 @@
   const corners = buffer(new Float32Array([0, -1, 1, -1, 0, 1, 1, 1]));
 
   function link(...sources) {
-    const made = gl.createProgram();
+    const program = gl.createProgram();
     sources.forEach((source, i) => {
       const shader = gl.createShader(i === 0 ? gl.VERTEX_SHADER : gl.FRAGMENT_SHADER);
       gl.shaderSource(shader, source);
       gl.compileShader(shader);
-      gl.attachShader(made, shader);
+      gl.attachShader(program, shader);
     });
-    gl.linkProgram(made);
-    if (!gl.getProgramParameter(made, gl.LINK_STATUS)) throw new Error(gl.getProgramInfoLog(made));
-    return made;
+    gl.linkProgram(program);
+    if (!gl.getProgramParameter(program, gl.LINK_STATUS)) throw new Error(gl.getProgramInfoLog(program));
+    return program;
   }
 
   function buffer(values) {
-    const made = gl.createBuffer();
-    gl.bindBuffer(gl.ARRAY_BUFFER, made);
+    const handle = gl.createBuffer();
+    gl.bindBuffer(gl.ARRAY_BUFFER, handle);
     gl.bufferData(gl.ARRAY_BUFFER, values, gl.DYNAMIC_DRAW);
-    return made;
+    return handle;
   }
 
-  /** Lines on the card: six numbers each, and a residual as a share of the range. */
+  /** Lines in GPU buffers: six coordinates each, and a residual as a fraction of the colour range. */
   function strokes(values) {
     const count = values.length / 6;
     const array = gl.createVertexArray();
@@ -103,39 +103,39 @@
     attribute("b", 3, 24, 12, 1, lines);
     const residual = buffer(new Float32Array(count).fill(UNMATCHED));
     attribute("residual", 1, 4, 0, 1, residual);
-    const colourBy = (shares) => {
+    const colourBy = (fractions) => {
       gl.bindBuffer(gl.ARRAY_BUFFER, residual);
-      gl.bufferSubData(gl.ARRAY_BUFFER, 0, shares);
+      gl.bufferSubData(gl.ARRAY_BUFFER, 0, fractions);
     };
     return { array, count, colourBy };
   }
 
   function attribute(name, size, stride, offset, divisor, from) {
-    const place = gl.getAttribLocation(program, name);
+    const location = gl.getAttribLocation(program, name);
     gl.bindBuffer(gl.ARRAY_BUFFER, from);
-    gl.enableVertexAttribArray(place);
-    gl.vertexAttribPointer(place, size, gl.FLOAT, false, stride, offset);
-    gl.vertexAttribDivisor(place, divisor);
+    gl.enableVertexAttribArray(location);
+    gl.vertexAttribPointer(location, size, gl.FLOAT, false, stride, offset);
+    gl.vertexAttribDivisor(location, divisor);
   }
 
   const source = strokes(segments.source), target = strokes(segments.target);
-  const looks = scene.poses.map((pose) => {
+  const shownPoses = scene.poses.map((pose) => {
     const pairs = new Uint32Array(bytes(pose.pairs));
-    const shares = floats(pose.residuals).map((value) => value / scene.range);
-    const joins = strokes(floats(pose.joins));
-    joins.colourBy(shares);
+    const fractions = floats(pose.residuals).map((value) => value / scene.range);
+    const connectors = strokes(floats(pose.connectors));
+    connectors.colourBy(fractions);
     const sides = [source, target].map((side, i) => {
       const values = new Float32Array(side.count).fill(UNMATCHED);
-      shares.forEach((share, k) => { values[pairs[2 * k + i]] = share; });
+      fractions.forEach((fraction, k) => { values[pairs[2 * k + i]] = fraction; });
       return values;
     });
-    return { pose, joins, sides };
+    return { pose, connectors, sides };
   });
   const ellipsoid = scene.ellipsoid && strokes(globe(scene.ellipsoid));
   const ground = groundLines();
   const grid = strokes(ground.lines);
 
-  /** Circles on an ellipsoid: eight meridians and the parallels between its poles. */
+  /** The ellipsoid as a wireframe: four meridian circles and five parallels. */
   function globe({ centre, axes }) {
     const lines = [], steps = 48;
     const point = (u, v) => [0, 1, 2].map((i) => centre[i] + Math.cos(v) * (Math.cos(u) * axes[0][i]
@@ -148,13 +148,13 @@
     return new Float32Array(lines);
   }
 
-  /** A level grid under the target with a round cell. */
+  /** A horizontal grid under the target; the cell size is 1, 2 or 5 times a power of ten. */
   function groundLines() {
     const { centre, radius } = (scene.poses[0] || scene.before).fit;
-    const cell = round(radius / 5), lines = [], reach = Math.ceil(1.3 * radius / cell);
+    const cell = round(radius / 5), lines = [], cells = Math.ceil(1.3 * radius / cell);
     const middle = centre.map((x) => Math.round(x / cell) * cell), z = scene.floor;
-    for (let k = -reach; k <= reach; k++) {
-      const half = Math.sqrt(Math.max(0, reach * reach - k * k)) * cell;
+    for (let k = -cells; k <= cells; k++) {
+      const half = Math.sqrt(Math.max(0, cells * cells - k * k)) * cell;
       lines.push(middle[0] + k * cell, middle[1] - half, z, middle[0] + k * cell, middle[1] + half, z);
       lines.push(middle[0] - half, middle[1] + k * cell, z, middle[0] + half, middle[1] + k * cell, z);
     }
@@ -162,17 +162,17 @@
   }
 
   function round(value) {
-    const ten = 10 ** Math.floor(Math.log10(value));
-    return ten * (value / ten >= 5 ? 5 : value / ten >= 2 ? 2 : 1);
+    const decade = 10 ** Math.floor(Math.log10(value));
+    return decade * (value / decade >= 5 ? 5 : value / decade >= 2 ? 2 : 1);
   }
 
-  // ---- where it is drawn ----
+  // ---- motion and camera ----
 
   const mix = (a, b, s) => a.map((x, i) => x + (b[i] - x) * s);
   const plus = (a, b, s = 1) => a.map((x, i) => x + s * b[i]);
   const cross = (a, b) => [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
   const dot = (a, b) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-  const STILL = new Float32Array([1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1]);
+  const IDENTITY = new Float32Array([1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1]);
 
   function slerp(a, b, s) {
     let cosine = a.reduce((sum, x, i) => sum + x * b[i], 0);
@@ -182,7 +182,7 @@
     return a.map((x, i) => (Math.sin((1 - s) * angle) * x + Math.sin(s * angle) * b[i]) / sine);
   }
 
-  /** The source's motion between before and after, as a matrix by columns. */
+  /** The motion of the source between before and after, as a column-major matrix. */
   function motion() {
     const after = scene.poses[state.pose] || scene.before, s = state.progress;
     const q = slerp(scene.before.quaternion, after.quaternion, s);
@@ -196,8 +196,8 @@
     ]);
   }
 
-  /** Where the eye is and what it sees; follows the maps from before to after. */
-  function eye() {
+  /** The camera; it follows the maps from before to after. */
+  function cameraView() {
     const after = (scene.poses[state.pose] || scene.before).fit, s = state.progress;
     const radius = scene.before.fit.radius * (1 - s) + after.radius * s;
     const middle = plus(mix(scene.before.fit.centre, after.centre, s), state.pan);
@@ -226,7 +226,7 @@
     palette.ramp = new Float32Array([0, 1, 2, 3, 4].flatMap((i) => colour(`r${i}`)));
   }
 
-  function stroke(what, { colour, alpha = 1, width, a = STILL, b = a, only = 2, ramped = false, fade = 0.55 }) {
+  function stroke(what, { colour, alpha = 1, width, a = IDENTITY, b = a, only = 2, ramped = false, fade = 0.55 }) {
     gl.bindVertexArray(what.array);
     gl.uniformMatrix4fv(uniform.motionA, false, a);
     gl.uniformMatrix4fv(uniform.motionB, false, b);
@@ -235,23 +235,23 @@
     gl.uniform1i(uniform.only, only);
     gl.uniform1i(uniform.ramped, ramped ? 1 : 0);
     gl.uniform1f(uniform.fade, fade);
-    gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, state.moving ? Math.min(what.count, state.most) : what.count);
+    gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, state.moving ? Math.min(what.count, state.movingLines) : what.count);
   }
 
-  /** While things move, as many lines as make a fluent picture. */
+  /** While the view moves, draw as many lines as keep the frame rate up. */
   function adapt() {
-    const now = performance.now(), frame = now - state.last;
-    state.last = now;
+    const now = performance.now(), frame = now - state.lastTime;
+    state.lastTime = now;
     if (!state.moving || frame > 2000) return;
-    state.frame = frame;
-    if (frame > 70) state.most = Math.max(FEWEST, state.most / 2);
-    else if (frame < 25) state.most *= 1.3;
+    state.frameTime = frame;
+    if (frame > 70) state.movingLines = Math.max(MIN_MOVING_LINES, state.movingLines / 2);
+    else if (frame < 25) state.movingLines *= 1.3;
   }
 
   function draw() {
     state.queued = false;
     adapt();
-    const view = eye(), moved = motion(), look = looks[state.pose];
+    const view = cameraView(), moved = motion(), shown = shownPoses[state.pose];
     gl.viewport(0, 0, canvas.width, canvas.height);
     gl.clearColor(...palette.stage, 1);
     gl.clear(gl.COLOR_BUFFER_BIT);
@@ -265,9 +265,9 @@
     gl.uniform1f(uniform.farDepth, view.distance + view.radius);
     gl.uniform3fv(uniform.ramp, palette.ramp);
     stroke(grid, { colour: palette.grid, alpha: 0.55, width: 1, fade: 0.8 });
-    drawMaps(moved, look);
-    if (look && $("show-matches").checked && $("show-source").checked && $("show-target").checked) {
-      stroke(look.joins, { colour: palette.ellipsoid, alpha: 0.35 + 0.5 * state.progress, width: 1, a: moved, b: STILL, ramped: true });
+    drawMaps(moved, shown);
+    if (shown && $("show-matches").checked && $("show-source").checked && $("show-target").checked) {
+      stroke(shown.connectors, { colour: palette.ellipsoid, alpha: 0.35 + 0.5 * state.progress, width: 1, a: moved, b: IDENTITY, ramped: true });
     }
     const error = ellipsoid && $("show-ellipsoid").checked;
     if (error) stroke(ellipsoid, { colour: palette.ellipsoid, width: 1.2, fade: 0.3 });
@@ -275,13 +275,13 @@
     showScale(view);
   }
 
-  /** Unmatched lines first and dim; the target broad and pale, so that a source line on it is seen with it. */
-  function drawMaps(moved, look) {
-    const matches = Boolean(look) && $("show-matches").checked;
+  /** Unmatched lines first and dim; the target broad and pale, so that a source line on top does not hide it. */
+  function drawMaps(moved, shown) {
+    const matches = Boolean(shown) && $("show-matches").checked;
     const ramped = matches && $("colour").value === "residual";
-    const crowd = Math.sqrt(3000 / Math.max(source.count, target.count)) / state.zoom; // many lines seen from afar are thin
+    const crowd = Math.sqrt(3000 / Math.max(source.count, target.count)) / state.zoom; // many lines in few pixels are drawn thin
     const thin = Math.min(1, Math.max(0.4, crowd));
-    const sides = [["target", target, STILL, 3 * thin], ["source", source, moved, 1.5 * thin]];
+    const sides = [["target", target, IDENTITY, 3 * thin], ["source", source, moved, 1.5 * thin]];
     for (const only of [0, 1]) {
       for (const [name, what, a, width] of sides) {
         if (!$(`show-${name}`).checked || (only === 0 && !$("show-unmatched").checked)) continue;
@@ -300,11 +300,11 @@
     label.hidden = !visible;
     if (!visible) return;
     const { centre, axes, factor } = scene.ellipsoid;
-    const reach = Math.max(...axes.map((axis) => Math.abs(axis[2])));
-    const at = [...plus(centre, [0, 0, reach]), 1];
+    const height = Math.max(...axes.map((axis) => Math.abs(axis[2])));
+    const at = [...plus(centre, [0, 0, height]), 1];
     const clip = [0, 1, 3].map((row) => at.reduce((sum, x, k) => sum + camera[4 * k + row] * x, 0));
     const x = (1 + clip[0] / clip[2]) / 2 * canvas.clientWidth, y = (1 - clip[1] / clip[2]) / 2 * canvas.clientHeight;
-    label.textContent = factor === 1 ? "3σ of the position" : `3σ of the position, ${factor.toLocaleString("en")} times enlarged`;
+    label.textContent = factor === 1 ? "3σ of the position" : `3σ of the position, enlarged ${factor.toLocaleString("en")} times`;
     label.style.transform = `translate(${x}px, ${y}px) translate(-50%, -140%)`;
   }
 
@@ -322,12 +322,12 @@
   function moving() {
     state.moving = true;
     clearTimeout(rest);
-    const patience = Math.max(180, 2 * state.frame); // slow frames must not pass for rest
-    rest = setTimeout(() => { state.moving = false; state.frame = 0; redraw(); }, patience);
+    const patience = Math.max(180, 2 * state.frameTime); // a slow frame is not the end of the movement
+    rest = setTimeout(() => { state.moving = false; state.frameTime = 0; redraw(); }, patience);
     redraw();
   }
 
-  // ---- what people do ----
+  // ---- input ----
 
   const turn = (x, y) => {
     state.azimuth -= 0.006 * x;
@@ -335,12 +335,12 @@
     moving();
   };
   const move = (x, y) => {
-    const { right, up, perPixel } = eye();
+    const { right, up, perPixel } = cameraView();
     state.pan = plus(plus(state.pan, right, -x * perPixel), up, y * perPixel);
     moving();
   };
   const zoom = (factor) => { state.zoom = Math.min(20, Math.max(0.01, state.zoom * factor)); moving(); };
-  const look = (azimuth, elevation) => { Object.assign(state, { azimuth, elevation, zoom: 1, pan: [0, 0, 0] }); redraw(); };
+  const lookFrom = (azimuth, elevation) => { Object.assign(state, { azimuth, elevation, zoom: 1, pan: [0, 0, 0] }); redraw(); };
 
   const pointers = new Map();
   canvas.addEventListener("pointerdown", (event) => {
@@ -378,9 +378,9 @@
     else return;
     event.preventDefault();
   });
-  $("fit").onclick = () => look(-1.05, 0.62);
-  $("above").onclick = () => look(-Math.PI / 2, 1.5707);
-  $("front").onclick = () => look(-Math.PI / 2, 0);
+  $("fit").onclick = () => lookFrom(-1.05, 0.62);
+  $("above").onclick = () => lookFrom(-Math.PI / 2, 1.5707);
+  $("front").onclick = () => lookFrom(-Math.PI / 2, 0);
 
   function progressTo(value) {
     state.progress = value;
@@ -392,9 +392,9 @@
     if (matchMedia("(prefers-reduced-motion: reduce)").matches) return progressTo(state.progress < 0.5 ? 1 : 0);
     const start = performance.now();
     const frame = (now) => {
-      const share = Math.min(1, Math.max(0, (now - start) / 1800));
-      progressTo(share * share * (3 - 2 * share));
-      if (share < 1) requestAnimationFrame(frame);
+      const elapsed = Math.min(1, Math.max(0, (now - start) / 1800)); // fraction of the animation
+      progressTo(elapsed * elapsed * (3 - 2 * elapsed));
+      if (elapsed < 1) requestAnimationFrame(frame);
     };
     requestAnimationFrame(frame);
   };
@@ -402,7 +402,7 @@
   function choose(index) {
     state.pose = index;
     $("pose").value = String(index);
-    if (looks[index]) [source, target].forEach((side, i) => side.colourBy(looks[index].sides[i]));
+    if (shownPoses[index]) [source, target].forEach((side, i) => side.colourBy(shownPoses[index].sides[i]));
     for (const button of document.querySelectorAll("button[data-pose]")) {
       button.setAttribute("aria-pressed", String(Number(button.dataset.pose) === index));
     }
@@ -436,7 +436,7 @@
   addEventListener("beforeprint", () => { readPalette(); resize(); });
   addEventListener("afterprint", () => { readPalette(); resize(); });
   canvas.addEventListener("webglcontextlost", () => {
-    $("message").textContent = "The graphics card let go of the picture. Load the page again to have it back.";
+    $("message").textContent = "The graphics context was lost. Reload the page to draw the maps again.";
     $("message").hidden = false;
   });
 

@@ -1,4 +1,4 @@
-"""The report: one HTML file with the maps, the pose and everything that speaks for and against it."""
+"""The report: one HTML file with the maps, the pose, its uncertainty and the evidence."""
 
 from __future__ import annotations
 
@@ -14,41 +14,44 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from plueckernet.estimation.judgement import Evidence
+from plueckernet.estimation.evidence import Evidence
 from plueckernet.geometry import LineSet
 from plueckernet.io import atomic_write
-from plueckernet.report.frame import MOST_DRAWN
+from plueckernet.report.frame import MAX_DRAWN_LINES
 from plueckernet.report.histogram import histogram_svg
-from plueckernet.report.scene import Look, colour_range, ellipsoid_axes, looks, scene
-from plueckernet.report.words import belief, digits, matrix_rows, rotation_words, translation_digits
+from plueckernet.report.scene import ShownPose, colour_range, ellipsoid_axes, scene, shown_poses
+from plueckernet.report.words import (
+    as_sentence,
+    confidence_digits,
+    matrix_rows,
+    noise_words,
+    percent,
+    rotation_words,
+    sigma_words,
+    translation_digits,
+    two_digits,
+    verdict,
+)
 from plueckernet.result import RegistrationResult
 from plueckernet.version import __version__
 
-_STATUS = {"success": "Registered", "ambiguous": "Ambiguous", "failed": "Not registered"}
-_MANY = 1500  # lines of a map, from which a slow machine draws fewer while things move; as in page.js
-_ADVICE = {
-    "ambiguous": "Several poses explain the maps about as well. Look at the alternatives below: where the place looks"
-    " the same from several sides, something outside the maps has to decide.",
-    "failed": "Nothing was found that deserves belief. The poses below came closest. If one of them looks right, it can"
-    " be refined in the viewer (plueckernet view); if none does, the maps may share too little, differ in unit, or be"
-    " coarser than the tolerance.",
-}
+_MIN_MOVING_LINES = 1500  # per map; a slow machine draws no fewer while the view moves; as in page.js
 
 
 @dataclass(frozen=True)
 class About:
-    """What a report says beyond the result."""
+    """What a report shows beside the result."""
 
-    source: str = "source"  # names of the maps
-    target: str = "target"
-    command: str | None = None  # that repeats it
-    notes: tuple[str, ...] = ()  # about how the maps were read
+    source: str = "source"  # name of the source map
+    target: str = "target"  # name of the target map
+    command: str | None = None  # repeats the registration
+    notes: tuple[str, ...] = ()  # from reading the maps
 
 
 def write_report(
     path: str | Path, result: RegistrationResult, source: LineSet, target: LineSet, about: About = About()
 ) -> None:
-    """Write the registration of two maps as one HTML file that works offline; a file that was there is replaced."""
+    """Write the registration of two maps as one HTML file that works offline; an existing file is replaced."""
     page = report_html(result, source, target, about)
     with atomic_write(path) as stream:
         stream.write(page)
@@ -56,44 +59,45 @@ def write_report(
 
 def report_html(result: RegistrationResult, source: LineSet, target: LineSet, about: About = About()) -> str:
     """The page that :func:`write_report` writes."""
-    shown = looks(result, source, target)
+    shown = shown_poses(result, source, target)
     sections = _sections(result, shown, about)
-    parts = {
+    fields = {
         "version": escape(__version__),
-        "title": escape(f"{_STATUS[result.status]}: {about.source} to {about.target}"),
+        "title": escape(f"{verdict(result).label}: {about.source} to {about.target}"),
         "status": str(result.status),
-        "style": _part("page.css"),
-        "view_words": escape(f"Lines of {about.source} and {about.target}, which can be turned, moved and zoomed"),
-        "after": "registered" if result.target_T_source is not None else "tried pose",
+        "style": _asset("page.css"),
+        "view_label": escape(f"Lines of {about.source} and {about.target}; the view can be turned, moved and zoomed"),
+        "after": "registered" if result.target_T_source is not None else "candidate",
         "no_ellipsoid": "" if result.covariance is not None else " hidden",
         "no_choice": "" if len(shown) > 1 else " hidden",
-        "pose_options": "".join(f'<option value="{i}">{escape(look.name)}</option>' for i, look in enumerate(shown)),
-        "range": digits(colour_range(result)),
+        "pose_options": "".join(f'<option value="{i}">{escape(pose.name)}</option>' for i, pose in enumerate(shown)),
+        "range": two_digits(colour_range(result)),
         "drawn_note": _drawn_note(result),
         "sections": "\n".join(f'<section class="card {kind}">{text}</section>' for kind, text in sections),
         "footer": escape(f"plueckernet {__version__}. Lengths are in the unit of the maps."),
-        # The only sign that could end the script early is escaped.
+        # "<" is the only character that could end the script early.
         "scene": json.dumps(scene(result, source, target, shown), allow_nan=False).replace("<", "\\u003c"),
-        "script": _part("page.js"),
+        "script": _asset("page.js"),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _part("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: fields[match[1]], _asset("page.html"))
 
 
-def _part(name: str) -> str:
+def _asset(name: str) -> str:
     return (files("plueckernet.report") / name).read_text(encoding="utf-8")
 
 
 def _drawn_note(result: RegistrationResult) -> str:
-    """What is left out of the picture, if anything is."""
+    """Which lines are not drawn, if any."""
     sides = zip(("source", "target"), result.num_lines, strict=True)
-    large = [(side, count) for side, count in sides if count > MOST_DRAWN]
-    left = [f"the longest {MOST_DRAWN:,} of {count:,} lines of the {side}" for side, count in large]
-    note = f" Drawn are {' and '.join(left)}." if left else ""
-    return note + (" While it moves, short lines may be left out." if max(result.num_lines) > _MANY else "")
+    large = [(side, count) for side, count in sides if count > MAX_DRAWN_LINES]
+    drawn = [f"the longest {MAX_DRAWN_LINES:,} of {count:,} lines of the {side}" for side, count in large]
+    note = f" The picture shows {' and '.join(drawn)}." if drawn else ""
+    thinned = max(result.num_lines) > _MIN_MOVING_LINES
+    return note + (" Short lines may be hidden while the view moves." if thinned else "")
 
 
-def _sections(result: RegistrationResult, shown: Sequence[Look], about: About) -> Iterator[tuple[str, str]]:
-    """Class and content of each card, in the order of what people ask."""
+def _sections(result: RegistrationResult, shown: Sequence[ShownPose], about: About) -> Iterator[tuple[str, str]]:
+    """CSS class and content of each card, the most important first."""
     yield "verdict", _verdict(result, about)
     if len(shown) > 1 and not result.ok:
         yield "alternatives", _alternatives(shown)
@@ -111,20 +115,24 @@ def _sections(result: RegistrationResult, shown: Sequence[Look], about: About) -
 
 
 def _verdict(result: RegistrationResult, about: About) -> str:
-    number, words = belief(result)
-    advice = f'<p class="soft">{escape(_ADVICE[result.status])}</p>' if result.status in _ADVICE else ""
-    sure = (
-        f'<meter min="0" max="1" low="0.4" high="0.7" optimum="1" value="{result.confidence:.4f}"'
-        f' aria-label="confidence">{number}</meter>'
-        f"<p><strong>{escape(words[0].upper() + words[1:])}</strong>: confidence {number}.</p>"
-        if len(result.inliers)
-        else ""
-    )
+    text = verdict(result)
+    advice = f'<p class="soft">{escape(text.advice)}</p>' if text.advice else ""
     return (
-        f'<span class="badge">{_STATUS[result.status]}</span>'
+        f'<span class="badge">{escape(text.headline)}</span>'
         f'<h1><span class="source-name">{escape(about.source)}</span> <span class="arrow">→</span>'
         f' <span class="target-name">{escape(about.target)}</span></h1>'
-        f"{sure}<p>{escape(result.reason[0].upper() + result.reason[1:])}.</p>{advice}"
+        f"{_confidence_bar(result) if len(result.inliers) else ''}<p><strong>{escape(text.summary)}</strong></p>"
+        f"<p>{escape(as_sentence(result.reason))}</p>{advice}"
+    )
+
+
+def _confidence_bar(result: RegistrationResult) -> str:
+    """A bar in the colour of the status; a <meter> would choose its colour by the number alone."""
+    value = f"{result.confidence:.4f}"
+    return (
+        f'<div class="confidence" role="meter" aria-label="confidence" aria-valuemin="0" aria-valuemax="1"'
+        f' aria-valuenow="{value}" aria-valuetext="{confidence_digits(result.confidence)}">'
+        f'<span style="width:calc(100% * {value})"></span></div>'
     )
 
 
@@ -132,74 +140,73 @@ def _pose(result: RegistrationResult) -> str:
     pose, sigmas, axes = result.target_T_source, result.sigmas(), ellipsoid_axes(result)
     if pose is None or sigmas is None or axes is None:
         return ""
-    pose = pose.to("cpu")
     rows = [
         ("rotation", rotation_words(pose)),
         ("translation", f"({', '.join(translation_digits(pose, sigmas[1]))})"),
-        ("one sigma", f"{digits(sigmas[0])}° and {digits(sigmas[1])} at the middle of the common lines"),
-        ("3σ ellipsoid", " × ".join(digits(float(np.linalg.norm(axis))) for axis in axes) + ", half axes there"),
+        ("one sigma", sigma_words(sigmas)),
+        ("3σ ellipsoid", " × ".join(two_digits(float(np.linalg.norm(axis))) for axis in axes) + " (semi-axes)"),
     ]
     return (
-        _headed("Pose: from the source's frame to the target's", "matrix")
+        _headed("Pose: target_T_source, from the source frame to the target frame", "matrix")
         + f'<pre id="matrix" data-text="{escape(json.dumps(pose.matrix().tolist()))}">'
         + escape("\n".join(matrix_rows(pose, sigmas[1])))
         + f"</pre>{_list(rows)}"
     )
 
 
-def _residuals(look: Look, full: float) -> str:
-    distance, angle = look.residuals.T
+def _residuals(shown: ShownPose, threshold: float) -> str:
+    distance, angle = shown.residuals.T
     return (
-        f"<h2>How far the {len(distance)} matched pairs are apart ({escape(look.name)})</h2>"
+        f"<h2>Residuals of the {len(distance)} inliers ({escape(shown.name)})</h2>"
         "<figure><figcaption>distance, coloured as in the picture</figcaption>"
-        f"{histogram_svg(distance, 'distance of matched lines', '', full)}</figure>"
+        f"{histogram_svg(distance, 'distance of matched lines', '', threshold)}</figure>"
         f"<figure><figcaption>angle</figcaption>{histogram_svg(angle, 'angle of matched lines', '°')}</figure>"
     )
 
 
-def _alternatives(shown: Sequence[Look]) -> str:
-    """The poses to switch between."""
+def _alternatives(shown: Sequence[ShownPose]) -> str:
+    """A table of the poses, with a button that shows each."""
     best = max(shown[0].score, 1e-9)
     rows = "".join(
-        f"<tr><td>{escape(look.name)}</td><td class=number>{look.score:.1f}</td>"
-        f"<td class=number>{look.score / best:.0%}</td><td class=number>{len(look.pairs)}</td>"
-        f'<td class=number><button type="button" data-pose="{place}" aria-pressed="{str(place == 0).lower()}"'
-        f' aria-label="Look at {escape(look.name)}">Look</button></td></tr>'
-        for place, look in enumerate(shown)
+        f"<tr><td>{escape(pose.name)}</td><td class=number>{pose.score:.1f}</td>"
+        f"<td class=number>{percent(pose.score / best)}</td><td class=number>{len(pose.pairs)}</td>"
+        f'<td class=number><button type="button" data-pose="{index}" aria-pressed="{str(index == 0).lower()}"'
+        f' aria-label="Show {escape(pose.name)}">Show</button></td></tr>'
+        for index, pose in enumerate(shown)
     )
     note = (
-        "<p class=soft>No other pose was worth a look.</p>"
+        "<p class=soft>No other pose was found.</p>"
         if len(shown) == 1
-        else "<p class=soft>Explained: lines of either map that lie on one of the other, a poor fit counting less."
-        " Pairs of the first pose are its inliers; of the others, the lines within tolerance.</p>"
+        else "<p class=soft>The score is the number of lines that the pose explains; a poor fit counts less than one."
+        " The pairs of the first pose are its inliers. The pairs of the others are the lines within the inlier"
+        " threshold.</p>"
     )
-    head = "<tr><th>pose<th class=number>explained<th class=number>of the best<th class=number>pairs<th></tr>"
-    return f"<h2>Poses that were considered to the end</h2><table>{head}{rows}</table>{note}"
+    head = "<tr><th>pose<th class=number>score<th class=number>of the best<th class=number>pairs<th></tr>"
+    return f"<h2>Poses compared</h2><table>{head}{rows}</table>{note}"
 
 
 def _evidence(result: RegistrationResult, about: About) -> str:
-    position, direction = result.noise
+    evidence = result.evidence
     rows = [
         ("lines", f"{result.num_lines[0]:,} in the source, {result.num_lines[1]:,} in the target"),
-        ("inliers", f"{len(result.inliers):,} pairs that coincide"),
-        ("matches", f"{len(result.matches):,} putative ones to start from"),
-        ("score", f"{result.evidence.share:.2f} for each line of the smaller map"),
-        ("borne out", f"{result.evidence.borne_out:.0%} of the lines that come to lie where the other map has lines"),
-        ("best other pose", _rival(result.evidence)),
+        ("putative matches", f"{len(result.matches):,}"),
+        ("inliers", f"{len(result.inliers):,} pairs of lines that coincide"),
+        ("normalized score", f"{evidence.normalized_score:.2f} (score per line of the smaller map)"),
+        ("explained fraction", f"{percent(evidence.explained_fraction)} of the lines where the maps overlap"),
+        ("runner-up score ratio", _runner_up(evidence)),
+        ("lateral support", f"{evidence.lateral_support:.1f} lines across the main direction"),
+        ("matcher agreement", f"{percent(evidence.matcher_agreement)} of the match probability is on inliers"),
     ]
-    if result.evidence.agreement is not None:
-        rows.append(("agreement", f"with {result.evidence.agreement:.0%} of what the matcher proposed"))
     if len(result.inliers):
-        rows.append(("noise", f"a line is off by {digits(position)} and {digits(direction)}° (one sigma, estimated)"))
+        rows.append(("noise", noise_words(result.noise)))
     rows += [("note", note) for note in about.notes]
-    return f"<h2>What it rests on</h2>{_list(rows)}"
+    return f"<h2>Evidence</h2>{_list(rows)}"
 
 
-def _rival(evidence: Evidence) -> str:
-    if not evidence.inliers:
-        return "none was found"
-    share = f"{evidence.rival:.0%} as much"
-    return f"none was found; one that explains {share} is assumed" if evidence.unrivalled else f"explains {share}"
+def _runner_up(evidence: Evidence) -> str:
+    if evidence.runner_up_ratio is None:
+        return "no other pose was found"
+    return f"{evidence.runner_up_ratio:.2f} (score of the second-best pose relative to the best)"
 
 
 def _time(result: RegistrationResult) -> str:
@@ -207,15 +214,15 @@ def _time(result: RegistrationResult) -> str:
     bars = "".join(
         f'<span style="flex:{max(seconds / max(total, 1e-9), 1e-3):.4f}"></span>' for seconds in result.timings.values()
     )
-    words = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in result.timings.items())
+    stages = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in result.timings.items())
     return (
         f'<h2>Time: {total:.2f} s</h2><div class="stages" aria-hidden="true">{bars}</div>'
-        f'<div class="soft">{escape(words)}</div>'
+        f'<div class="soft">{escape(stages)}</div>'
     )
 
 
 def _repeat(command: str) -> str:
-    return f'{_headed("To repeat it", "command")}<pre class="command" id="command">{escape(command)}</pre>'
+    return f'{_headed("Command", "command")}<pre class="command" id="command">{escape(command)}</pre>'
 
 
 def _settings(result: RegistrationResult) -> str:
@@ -230,7 +237,7 @@ def _settings(result: RegistrationResult) -> str:
 
 
 def _headed(title: str, copied: str) -> str:
-    """A heading with a button that copies what is below."""
+    """A heading with a button that copies the text below it."""
     return f'<header><h2>{title}</h2><button type="button" data-copy="{copied}">copy</button></header>'
 
 

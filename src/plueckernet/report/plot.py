@@ -1,4 +1,4 @@
-"""Two line maps before and after registration as a picture; needs matplotlib."""
+"""A picture of two line maps before and after registration; needs matplotlib."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plueckernet.errors import InputError, MissingDependencyError
+from plueckernet.estimation.judgement import Status
 from plueckernet.report.picture import Panel, before_and_after
+from plueckernet.report.words import BEFORE_TITLE, PICTURE_TITLES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,11 +16,12 @@ if TYPE_CHECKING:
     from plueckernet.geometry import LineSet, Pose
 
 SOURCE_COLOUR, TARGET_COLOUR = "#c2410c", "#93c5fd"
-_BEFORE, _ALONE = "as they came, in two frames", "as they came: no pose was found"
 
 
-def save_plot(path: str | Path, source: LineSet, target: LineSet, pose: Pose | None, after: str = "registered") -> None:
-    """Draw the maps as they came and, if there is a pose, as it lays them on each other, with ``after`` above it."""
+def save_plot(
+    path: str | Path, source: LineSet, target: LineSet, pose: Pose | None, after: str = PICTURE_TITLES[Status.SUCCESS]
+) -> None:
+    """Draw the maps before registration and, if there is a pose, aligned by it under the title ``after``."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -26,7 +29,7 @@ def save_plot(path: str | Path, source: LineSet, target: LineSet, pose: Pose | N
 
     panels = before_and_after(source, target, pose, elevation=50.0, turn=30.0)
     figure = Figure(figsize=(5.5 * len(panels), 4.6), dpi=110, layout="constrained", facecolor="white")
-    titles = [_ALONE] if pose is None else [_BEFORE, after]
+    titles = [PICTURE_TITLES[Status.FAILED]] if pose is None else [BEFORE_TITLE, after]
     for axes, panel, title in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, titles, strict=True):
         _draw(axes, panel, title)
     try:
@@ -38,7 +41,7 @@ def save_plot(path: str | Path, source: LineSet, target: LineSet, pose: Pose | N
 def _draw(axes: Axes, panel: Panel, title: str) -> None:
     from matplotlib.collections import LineCollection
 
-    # The target is broad and pale, so that a source line that lies on it is seen together with it.
+    # The target is broad and pale, so that a source line on top of it does not hide it.
     for name, strokes, colour, width in (
         ("target", panel.target, TARGET_COLOUR, 2.1),
         ("source", panel.source, SOURCE_COLOUR, 0.8),

@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from plueckernet.data.batches import PairBatch
 from plueckernet.data.stream import PairStream, StreamSettings, start_worker
 from plueckernet.errors import InputError
+from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.models import MatchOutput
-from plueckernet.registration import RegistrationSettings, register
+from plueckernet.registration import register
 from plueckernet.training.config import ValidationSettings
 from plueckernet.training.objective import NetworkOutput, loss_of, match_quality, match_sums
 

@@ -1,4 +1,4 @@
-"""The viewer: two maps in the browser, registered, doubted, nudged and exported; needs viser."""
+"""The viewer: register two maps in the browser, check the pose, correct it by hand and export it; needs viser."""
 
 from plueckernet.viewer.app import Viewer
 

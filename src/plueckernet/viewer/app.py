@@ -1,4 +1,4 @@
-"""The page of the viewer: controls, and what happens when they are used."""
+"""The page of the viewer: its controls and their actions."""
 
 from __future__ import annotations
 
@@ -18,20 +18,17 @@ from typing import Any
 from plueckernet.errors import InputError, MissingDependencyError, PlueckernetError
 from plueckernet.io import write_lines
 from plueckernet.registration import STAGES
-from plueckernet.report.words import belief, digits, matrix_rows
-from plueckernet.viewer.session import SIDES, WIDEST, Session, Side, View
-from plueckernet.viewer.stage import Show, Stage
+from plueckernet.report.words import as_sentence, matrix_rows, sigma_words, two_digits, verdict
+from plueckernet.viewer.session import MAX_THRESHOLD_FACTOR, SIDES, PoseView, Session, Side
+from plueckernet.viewer.stage import DisplayOptions, Stage
 
-_STATUS = {
-    "success": ("Registered", "#4fd6a7"),
-    "ambiguous": ("Ambiguous", "#f0bd5a"),
-    "failed": ("Not registered", "#ff8f8f"),
-}
-_STEPS = 24  # of the way from before to after, when that is shown
+_STATUS_COLOURS = {"success": "#4fd6a7", "ambiguous": "#f0bd5a", "failed": "#ff8f8f"}
+_UNREGISTERED = "before registration"
+_ANIMATION_STEPS = 24
 
 
 class Viewer:
-    """A page in the browser on which two maps are registered; it runs until :meth:`stop`."""
+    """Serves a page on which two maps can be registered, until :meth:`stop` is called."""
 
     def __init__(self, host: str = "127.0.0.1", port: int = 8080) -> None:
         try:
@@ -56,7 +53,7 @@ class Viewer:
 
     @property
     def port(self) -> int:
-        """Where it listens, which is another one if the one asked for is taken."""
+        """The port in use; if the requested port was taken, another one."""
         return self.server.get_port()
 
     def load(self, side: Side, path: Path) -> None:
@@ -71,7 +68,7 @@ class Viewer:
         self._refresh()
 
     def register(self) -> None:
-        """Find the pose and show how the maps come together."""
+        """Register the maps and animate the motion of the source."""
         self._bar.visible = True
         try:
             self.session.register(self._tell_stage)
@@ -82,17 +79,17 @@ class Viewer:
         self._play()
 
     def stop(self) -> None:
-        """Close the page."""
+        """Stop the server."""
         with _silence():
             self.server.stop()
         self._folder.cleanup()
 
-    # The controls
+    # Building the controls
 
     def _build_maps(self) -> None:
         gui = self.server.gui
-        self._complaints: dict[str, str] = {}
-        self._message = gui.add_html("")
+        self._messages: dict[str, str] = {}
+        self._message_box = gui.add_html("")
         gui.add_html(_drop_target())
         self._labels = {}
         for side in SIDES:
@@ -109,10 +106,12 @@ class Viewer:
     def _build_result(self) -> None:
         gui = self.server.gui
         self._verdict = gui.add_html("")
-        with gui.add_folder("What is shown"):
-            self._pose = gui.add_dropdown("Pose", ("as they came",), disabled=True)
+        with gui.add_folder("Display"):
+            self._pose = gui.add_dropdown("Pose", (_UNREGISTERED,), disabled=True)
             self._progress = gui.add_slider("Before – after", 0.0, 1.0, 0.01, 1.0, disabled=True)
-            self._threshold = gui.add_slider("Threshold", 0.0, WIDEST, 0.02, 1.0, disabled=True, hint="In tolerances")
+            self._threshold = gui.add_slider(
+                "Threshold", 0.0, MAX_THRESHOLD_FACTOR, 0.02, 1.0, disabled=True, hint="In inlier thresholds"
+            )
             self._count = gui.add_html("")
             self._shown = {name: gui.add_checkbox(name.capitalize(), True) for name in (*SIDES, "matches", "unmatched")}
         self._pose.on_update(self._action(self._choose))
@@ -142,26 +141,26 @@ class Viewer:
         for name, button in self._exports.items():
             button.on_click(self._action(partial(self._export, name)))
 
-    # What they do
+    # Actions
 
     def _action(self, act: Callable[[Any], None], side: Side | None = None) -> Callable[[Any], None]:
-        """One thing at a time; an error of ours is a message on the page.
+        """Run one action at a time and show errors on the page.
 
-        What is done to one side waits for its turn, as two files may be dropped at once, and leaves complaints about
-        the other side alone.
+        Two files may be dropped at once: an action on one side waits for its turn and keeps the messages about the
+        other side.
         """
 
         def run(event: Any) -> None:
-            if event.client is None:  # the program itself has moved a control
+            if event.client is None:  # the program has moved the control
                 return
             if not self._busy.acquire(blocking=side is not None):
-                self._say("One thing at a time: something is still being worked on.")
+                self._show_message("Another action is still running.")
                 return
             try:
-                self._hush(side)
+                self._clear_messages(side)
                 act(event)
             except PlueckernetError as error:
-                self._say(str(error).replace(f"{self._folder.name}/", ""), side)
+                self._show_message(str(error).replace(f"{self._folder.name}/", ""), side)
             finally:
                 self._busy.release()
 
@@ -216,22 +215,22 @@ class Viewer:
         event.client.send_file_download(name, content, save_immediately=True)
 
     def _play(self) -> None:
-        """Let the maps come together before everybody's eyes."""
+        """Animate the source from before to after."""
         if self.session.view is None:
             return
-        for step in range(_STEPS + 1):
-            share = step / _STEPS
-            _put(self._progress, round(share * share * (3 - 2 * share), 2))
+        for step in range(_ANIMATION_STEPS + 1):
+            elapsed = step / _ANIMATION_STEPS
+            _put(self._progress, round(elapsed * elapsed * (3 - 2 * elapsed), 2))
             self._draw()
             self._stage.look(self.session.view, self._progress.value)
             time.sleep(0.04)
 
-    # What they show
+    # Display
 
     def _refresh(self) -> None:
-        """The controls as the session has it."""
+        """Set the controls to the state of the session."""
         session = self.session
-        names = tuple(session.choices) or ("as they came",)
+        names = tuple(session.choices) or (_UNREGISTERED,)
         if tuple(self._pose.options) != names:
             self._pose.options = names
         _put(self._pose, names[0] if session.view is None else session.view.name)
@@ -251,59 +250,61 @@ class Viewer:
 
     def _draw(self) -> None:
         view, threshold, progress = self.session.view, self._threshold.value, self._progress.value
-        shown = {name: box.value for name, box in self._shown.items()}
-        self._stage.draw(view, Show(**shown, threshold=threshold, progress=progress))
+        boxes = {name: box.value for name, box in self._shown.items()}
+        self._stage.draw(view, DisplayOptions(**boxes, threshold_factor=threshold, progress=progress))
         self._stage.gizmo_at(view, progress, visible=self._by_hand.value)
-        self._count.content = "" if view is None else _line("inliers", _counted(view, threshold))
+        self._count.content = "" if view is None else _line("inliers", _inlier_count(view, threshold))
 
     def _verdict_html(self) -> str:
         result = self.session.result
         if result is None:
             return ""
-        words, colour = _STATUS[result.status]
-        number, sure = belief(result)
-        parts = [
-            f'<b style="color:{colour}">{words}</b>: confidence {number}, {escape(sure)}.',
-            escape(result.reason[0].upper() + result.reason[1:]) + ".",
+        text = verdict(result)
+        paragraphs = [
+            f'<b style="color:{_STATUS_COLOURS[result.status]}">{escape(text.headline)}</b>',
+            *(escape(sentence) for sentence in (text.summary, as_sentence(result.reason), text.advice) if sentence),
         ]
         sigmas = result.sigmas()
         if result.target_T_source is not None and sigmas is not None:
-            rows = escape("\n".join(matrix_rows(result.target_T_source.to("cpu"), sigmas[1])))
-            parts.append(f'<pre style="font-size:11px;margin:.4em 0;overflow-x:auto">{rows}</pre>')
-            parts.append(f"One sigma: {digits(sigmas[0])}° and {digits(sigmas[1])} at the middle of the common lines.")
-        return _box("".join(f"<div>{part}</div>" for part in parts))
+            rows = escape("\n".join(matrix_rows(result.target_T_source, sigmas[1])))
+            paragraphs.append(f'<pre style="font-size:11px;margin:.4em 0;overflow-x:auto">{rows}</pre>')
+            paragraphs.append(f"One sigma: {sigma_words(sigmas)}.")
+        return _box("".join(f"<div>{paragraph}</div>" for paragraph in paragraphs))
 
-    def _say(self, text: str, side: Side | None = None) -> None:
-        """Complain, about one side or about what was asked for."""
-        self._complaints[side or ""] = text
-        self._show_complaints()
+    def _show_message(self, text: str, side: Side | None = None) -> None:
+        """Show a message about one side or about the action."""
+        self._messages[side or ""] = text
+        self._show_messages()
 
-    def _hush(self, side: Side | None) -> None:
-        """Forget what was complained about: on one side, or everywhere."""
-        self._complaints = {other: text for other, text in self._complaints.items() if side and other not in (side, "")}
-        self._show_complaints()
+    def _clear_messages(self, side: Side | None) -> None:
+        """Remove the messages about one side and the action, or all of them."""
+        self._messages = {other: text for other, text in self._messages.items() if side and other not in (side, "")}
+        self._show_messages()
 
-    def _show_complaints(self) -> None:
-        said = "".join(f"<div>{escape(text)}</div>" for text in self._complaints.values())
-        self._message.content = said and _box(f'<div role="alert" style="color:#ff8f8f">{said}</div>')
+    def _show_messages(self) -> None:
+        rows = "".join(f"<div>{escape(text)}</div>" for text in self._messages.values())
+        self._message_box.content = rows and _box(f'<div role="alert" style="color:#ff8f8f">{rows}</div>')
 
 
 def _silence() -> redirect_stdout[StringIO]:
-    """Viser greets and says goodbye on standard output, asked or not."""
+    """Suppress what viser prints to standard output when it starts and stops."""
     return redirect_stdout(StringIO())
 
 
-def _counted(view: View, threshold: float) -> str:
-    return f"{int(view.inliers(threshold).sum())} pairs at most {digits(threshold * view.tolerance)} apart"
+def _inlier_count(view: PoseView, factor: float) -> str:
+    return f"{int(view.inliers(factor).sum())} pairs at most {two_digits(factor * view.inlier_distance)} apart"
 
 
 def _put(control: Any, value: object) -> None:
-    """Move a control of the page."""
+    """Set the value of a control."""
     control.value = value
 
 
 def _drop_target() -> str:
-    """Says that files can be dropped, and makes it so: scripts are not run in what a page is given, an image's are."""
+    """The hint that files can be dropped, and the script behind it.
+
+    The page does not run scripts in HTML that is added later, but it does run the load handler of an image.
+    """
     script = escape(files("plueckernet.viewer").joinpath("drop.js").read_text(encoding="utf-8"))
     pixel = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
     hint = '<span style="opacity:.65">Drop two files anywhere on this page, or open them:</span>'
@@ -312,9 +313,9 @@ def _drop_target() -> str:
 
 
 def _map(side: Side, text: str | None) -> str:
-    """What is there of a side, on which a file can be dropped."""
-    state, shown = ("missing", "no map yet") if text is None else ("there", text)
-    return f'<div data-map="{state}" style="padding-bottom:.4em">{_line(side, shown)}</div>'
+    """The description of the map of one side; a file can be dropped on it."""
+    state, label = ("missing", "no map") if text is None else ("loaded", text)
+    return f'<div data-map="{state}" style="padding-bottom:.4em">{_line(side, label)}</div>'
 
 
 def _line(name: str, text: str) -> str:

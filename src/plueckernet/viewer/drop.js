@@ -1,6 +1,6 @@
-// Files dropped on the page go to viser's own upload controls, of which there is one for each map, source first.
-// Two files are the source and the target; a single one goes to the map it is dropped on, else to the first that is missing.
-// This is the handler of an element: what belongs to the window is called by its full name.
+// Passes files dropped on the page to viser's upload controls: one per map, the source first.
+// Two files are the source and the target. A single file goes to the map it is dropped on, else to the first missing map.
+// This code runs as the handler of an element, so properties of the window need their full name.
 (() => {
   if (window.plueckernetDrop) return;
   window.plueckernetDrop = true;
@@ -11,23 +11,23 @@
   frame.style.cssText = "position:fixed;inset:0;border:4px solid #1c7ed6;pointer-events:none;z-index:10000";
   frame.hidden = true;
   document.body.append(frame);
-  const say = text => { document.getElementById("plueckernet-drop").textContent = text; };
+  const showMessage = text => { document.getElementById("plueckernet-drop").textContent = text; };
 
-  const give = (place, file) => {
-    const files = new DataTransfer(), input = inputs()[place];
+  const upload = (side, file) => {
+    const files = new DataTransfer(), input = inputs()[side];
     files.items.add(file);
     input.files = files.files;
     input.dispatchEvent(new Event("change", { bubbles: true }));
   };
-  const placeOf = target => {
-    const on = target.closest("[data-map]");
-    if (on !== null) return sides().indexOf(on);
+  const sideOf = target => {
+    const label = target.closest("[data-map]");
+    if (label !== null) return sides().indexOf(label);
     return sides().findIndex(side => side.dataset.map === "missing");
   };
 
   window.addEventListener("dragover", event => {
     if (!hasFiles(event)) return;
-    event.preventDefault(); // else the browser leaves the page and shows the file
+    event.preventDefault(); // otherwise the browser opens the file instead of the page
     event.dataTransfer.dropEffect = "copy";
     frame.hidden = false;
   });
@@ -37,12 +37,12 @@
     event.preventDefault();
     frame.hidden = true;
     const folder = [...event.dataTransfer.items].some(item => item.webkitGetAsEntry()?.isDirectory);
-    const files = [...event.dataTransfer.files], place = placeOf(event.target);
-    if (folder) return say("A folder cannot be dropped; name it on the command line: plueckernet view SOURCE TARGET");
-    if (files.length > 2) return say("Two files at most: the source and the target");
-    if (files.length === 1 && place < 0) return say("Both maps are there: drop the file on the one to be replaced");
-    say("");
-    if (files.length === 1) give(place, files[0]);
-    else files.forEach((file, each) => give(each, file));
+    const files = [...event.dataTransfer.files], side = sideOf(event.target);
+    if (folder) return showMessage("Folders cannot be dropped. Use the command line: plueckernet view SOURCE TARGET");
+    if (files.length > 2) return showMessage("Drop at most two files: the source and the target");
+    if (files.length === 1 && side < 0) return showMessage("Both maps are loaded. Drop the file on the map that it replaces");
+    showMessage("");
+    if (files.length === 1) upload(side, files[0]);
+    else files.forEach((file, index) => upload(index, file));
   });
 })();
