@@ -9,8 +9,8 @@ from plueckernet.data import (
     AnyProtocol,
     LinePair,
     Noise,
+    PairProtocol,
     PaperProtocol,
-    Protocol,
     ScanProtocol,
     Survey,
     make_scene,
@@ -23,14 +23,14 @@ from plueckernet.geometry import LineSet
 
 SILENT = Noise(position=0.0, direction=0.0)
 FAITHFUL = Survey(missing=0.0, spurious=0.0, endpoint=0.0, position=0.0, direction=0.0)
-NOISE_FREE: list[Protocol] = [
+NOISE_FREE: list[PairProtocol] = [
     PaperProtocol(noise=SILENT),
     PaperProtocol(noise=SILENT, directed=False),
     AnyProtocol(noise=SILENT),
     AnyProtocol(noise=SILENT, segments=True),
     ScanProtocol(survey=FAITHFUL),
 ]
-ALL: list[Protocol] = [
+ALL: list[PairProtocol] = [
     PaperProtocol(),
     PaperProtocol(directed=False),
     AnyProtocol(keep=0.4),
@@ -46,7 +46,7 @@ def matched(pair: LinePair):
     return source, target, (source.direction * target.direction).sum(-1)
 
 
-def flips(kind: str, protocol: Protocol, pairs: int = 8) -> float:
+def flips(kind: str, protocol: PairProtocol, pairs: int = 8) -> float:
     cosines = [matched(sample_pair(make_scene(kind, seed), protocol, seed))[2] for seed in range(pairs)]
     return sum(float((cosine < 0).double().mean()) for cosine in cosines) / pairs
 

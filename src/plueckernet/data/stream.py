@@ -20,6 +20,7 @@ from torch import Tensor
 
 from plueckernet.data.batches import PairBatch, SceneBatch, mixed_batch, paper_batch
 from plueckernet.data.primitives import to_segments
+from plueckernet.data.random_source import DeviceGenerator
 from plueckernet.data.scenes import make_scene
 from plueckernet.errors import InputError
 from plueckernet.geometry import LineSet, Pose
@@ -89,14 +90,14 @@ class PairStream:
         scene = torch.randint(len(self._counts), (pairs,), generator=generator, device=self._device)
         counts = self._counts[scene]
         real = torch.arange(s.stored, device=self._device) < counts[:, None]
-        scenes = SceneBatch(self._endpoints[scene], real)
+        scenes, random = SceneBatch(self._endpoints[scene], real), DeviceGenerator(generator, pairs)
         with float32_products("highest"):  # what is good enough for a network moves lines by millimetres
             if s.protocol == "paper":
-                joint = paper_batch(scenes, lines, s.keep, generator)
+                joint = paper_batch(scenes, lines, s.keep, random)
             else:
                 infinite = _alternating(step // len(s.sizes), s.infinite)
                 surveys = s.surveys / 4 if infinite else s.surveys
-                joint = mixed_batch(scenes, lines, s.keep, surveys, infinite, generator)
+                joint = mixed_batch(scenes, lines, s.keep, surveys, infinite, random)
         return joint if self._world == 1 else _rows(joint, slice(self._rank, None, self._world))
 
     def close(self) -> None:
