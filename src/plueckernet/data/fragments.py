@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,6 +16,7 @@ from plueckernet.geometry import LineSet
 from plueckernet.geometry.pose import rotation_exp
 
 MIN_LENGTH = 0.05  # m; shorter fragments are not recorded, shorter overlaps are no match
+_Rows = TypeVar("_Rows", bound="Stretches")
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,15 +30,15 @@ class Stretches:
     def __len__(self) -> int:
         return len(self.line)
 
-    def __getitem__(self, index: Tensor | int) -> Self:
+    def __getitem__(self: _Rows, index: Tensor | int) -> _Rows:
         """Some rows of one map, or some maps of a batch."""
         return type(self)(**{name: value[index] for name, value in self._tensors().items()})
 
-    def gathered(self, rows: Int[Tensor, "b k"]) -> Self:
+    def gathered(self: _Rows, rows: Int[Tensor, "b k"]) -> _Rows:
         """Other rows for each map of a batch."""
         return type(self)(**{name: gathered(value, rows) for name, value in self._tensors().items()})
 
-    def chosen(self, where: Bool[Tensor, "b _"], other: Self) -> Self:
+    def chosen(self: _Rows, where: Bool[Tensor, "b _"], other: _Rows) -> _Rows:
         """These rows where the mask is True, the other ones elsewhere."""
         tensors = self._tensors().items()
         return type(self)(**{name: chosen(where, value, getattr(other, name)) for name, value in tensors})
