@@ -10,6 +10,7 @@ from plueckernet.data.protocols import (
     PaperProtocol,
     ScanProtocol,
     sample_pair,
+    sample_pairs,
     unrelated_pair,
 )
 from plueckernet.data.scan import Survey
@@ -30,5 +31,6 @@ __all__ = [
     "make_scene",
     "outdoor_scene",
     "sample_pair",
+    "sample_pairs",
     "unrelated_pair",
 ]
