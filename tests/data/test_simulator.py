@@ -1,4 +1,4 @@
-"""One simulator: a batch of pairs is a loop over pairs, pairs do not drift, and maps keep what ``keep`` says."""
+"""One simulator: a batch of pairs is a loop over pairs, pairs do not drift, and maps keep the fraction ``keep``."""
 
 from __future__ import annotations
 
@@ -155,13 +155,13 @@ def test_a_mixed_training_batch_is_a_loop(surveys, infinite):
 
 
 def test_training_and_tests_draw_the_same_pairs_of_the_papers_protocol():
-    """A training batch with room for all lines: the seeds' first numbers are spent on ``keep`` and the scene's part."""
+    """A training batch with room for all lines: the first random numbers go to ``keep`` and to the order of the scene's lines."""
     scene, keep = SCENES[0], 0.7
     batch = paper_batch(padded([scene]), len(scene), (keep, keep), generators([5]))
     generator = torch.Generator().manual_seed(5)
     torch.rand(1, generator=generator, dtype=torch.float64)
-    part = scene[torch.randperm(len(scene), generator=generator)]
-    pair = sample_pair(part, PaperProtocol(keep=keep), generator)
+    shuffled = scene[torch.randperm(len(scene), generator=generator)]
+    pair = sample_pair(shuffled, PaperProtocol(keep=keep), generator)
     torch.testing.assert_close(batch.source.moment[batch.source.mask], pair.source.moment, atol=1e-12, rtol=0)
     torch.testing.assert_close(batch.target.moment[batch.target.mask], pair.target.moment, atol=1e-12, rtol=0)
     assert torch.equal(batch.correspondence[0].nonzero(), pair.matches)

@@ -1,7 +1,7 @@
 """Batches of pairs for training, drawn from padded scenes on the device that trains on them.
 
-They are made by the functions of :mod:`plueckernet.data.protocols` and :mod:`plueckernet.data.fragments`. All that
-is added here is variety: every strength is drawn anew for each pair, so that training has seen more than tests ask for.
+The functions of :mod:`plueckernet.data.protocols` and :mod:`plueckernet.data.fragments` make them. This module draws the
+strength of every distortion for each pair, so that training covers a wider range than the tests.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ def paper_batch(scenes: SceneBatch, lines: int, keep: tuple[float, float], rando
     """:class:`~plueckernet.data.protocols.PaperProtocol`, directed: infinite lines, small motion.
 
     Maps have at most ``lines`` lines. Each side keeps the fraction ``keep`` (lowest and highest) of its scene's lines;
-    of a larger scene, a random part takes its place.
+    where that would be more than ``lines``, a random subset of the scene takes its place.
     """
     kept = random.uniform(random.each, low=keep[0], high=keep[1])
-    part = _random_part(scenes.padded(lines), lines, keep[0], kept, random)
-    return paper_pairs(part, PaperProtocol(), kept, random, lines).batch()
+    subscene = _random_subscene(scenes.padded(lines), lines, keep[0], kept, random)
+    return paper_pairs(subscene, PaperProtocol(), kept, random, lines).batch()
 
 
 def mixed_batch(
@@ -86,8 +86,8 @@ def mixed_batch(
     recorded = _neighbouring_surveys(scenes, centre, radius, lines, random)
     kept = random.uniform(random.each, low=keep[0], high=keep[1])
     near = (scenes.endpoints.mean(-2) - centre[:, None]).norm(dim=-1) <= radius[:, None]
-    part = _random_part(SceneBatch(scenes.endpoints, scenes.real & near), lines, keep[0], kept, random)
-    subsets = any_pairs(part, AnyProtocol(segments=True, translation=_TRANSLATION), kept, random, lines)
+    subscene = _random_subscene(SceneBatch(scenes.endpoints, scenes.real & near), lines, keep[0], kept, random)
+    subsets = any_pairs(subscene, AnyProtocol(segments=True, translation=_TRANSLATION), kept, random, lines)
     pairs = recorded.chosen(survey, subsets).batch()
     if not infinite:
         return pairs
@@ -97,12 +97,12 @@ def mixed_batch(
 # Scenes
 
 
-def _random_part(
+def _random_subscene(
     scenes: SceneBatch, lines: int, min_keep: float, keep: Float[Tensor, " b"], random: RandomSource
 ) -> LineSet:
-    """The scenes, or of large ones a random part of which the fraction ``keep`` has at most ``lines`` lines.
+    """The scenes; large scenes are reduced to a random subset, of which the fraction ``keep`` is at most ``lines``.
 
-    Cutting the maps to ``lines`` instead would leave far fewer lines in common than ``keep`` says. ``min_keep``
+    Cutting the maps to ``lines`` instead would leave fewer lines in common than ``keep`` says. ``min_keep``
     bounds ``keep``, and with it the number of rows that are needed.
     """
     rows = random.order(scenes.real)[:, : max(lines, math.ceil(lines / min_keep))]
@@ -112,7 +112,7 @@ def _random_part(
 
 
 def _warped(endpoints: Float[Tensor, "b s 2 3"], random: RandomSource) -> Float[Tensor, "b s 2 3"]:
-    """Stretched a little, and three in ten sheared: few places are as square as drawings."""
+    """Stretched scenes, three in ten of them sheared: few places have only right angles."""
     stretch = torch.diag_embed((0.2 * random.normal(random.each, 3)).exp())
     strength = torch.where(random.chance(random.each, 0.3), 0.2, 0.0)[:, None, None]
     shear = torch.eye(3, dtype=endpoints.dtype, device=endpoints.device) + strength * random.normal(random.each, 3, 3)
@@ -141,7 +141,7 @@ def _neighbourhood(
 def _neighbouring_surveys(
     scenes: SceneBatch, centre: Float[Tensor, "b 3"], radius: Float[Tensor, " b"], lines: int, random: RandomSource
 ) -> SimulatedPairs:
-    """Two surveys of neighbouring places; of the same lines each sees its own random part."""
+    """Two surveys of neighbouring places; each sees a random subset of the lines."""
     scene = padded_lines(scenes.endpoints, scenes.real)
     seen = random.uniform(random.each, low=_SURVEYED[0], high=_SURVEYED[1])
     recorded = [
@@ -153,7 +153,7 @@ def _neighbouring_surveys(
 def _windows(
     centre: Float[Tensor, "b 3"], radius: Float[Tensor, " b"], random: RandomSource
 ) -> tuple[_Window, _Window]:
-    """Where two surveys look: along common axes, most of them vertical, and up to nearly a side apart."""
+    """The windows of two surveys, with common axes, mostly upright, and up to 0.9 of their width apart."""
     yaw = math.tau * random.uniform(random.each, 1)
     upright = rotation_exp(yaw * torch.tensor([0.0, 0.0, 1.0], dtype=yaw.dtype, device=yaw.device))
     tilted = random.chance(random.each, 0.2)[:, None, None]
@@ -167,7 +167,7 @@ def _windows(
 def _survey(scene: LineSet, window: _Window, seen: Float[Tensor, " b"], random: RandomSource) -> Fragments:
     """What a survey records inside its window: fragments, moved and turned; some lines are missing, some spurious."""
     fragments = window.clipped(broken(scene, _breaks(scene, seen, random)))
-    # Long lines are found more often, and some surveys find nothing short.
+    # Some surveys record no short lines.
     min_length = random.log_uniform(random.each, low=MIN_LENGTH, high=0.6)
     min_length = torch.where(random.chance(random.each, 0.3), min_length, MIN_LENGTH)[:, None]
     fragments = fragments.with_real(fragments.recorded(min_length))

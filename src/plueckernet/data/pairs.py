@@ -1,4 +1,4 @@
-"""Pairs of line maps with the answer: one pair, a padded batch of pairs, and pairs as the simulator makes them."""
+"""Pairs of line maps with pose and matches: a single pair, a padded batch, and the result of the simulator."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ class SimulatedPairs:
         )
 
     def batch(self) -> PairBatch:
-        """As training takes them."""
+        """With all rows compared to all rows, as training needs it."""
         matches = correspondence(self.source_rows, self.target_rows)
         return PairBatch(self.source, self.target, matches, self.target_T_source)
 
     def pairs(self) -> list[LinePair]:
-        """One by one, without padding."""
+        """Single pairs, without padding."""
         flat = surveyed_matches(self.source_rows, self.target_rows)
         scene = flat[:, 0] // max(1, self.source_rows.real.shape[1])
         places = [rows.real.cumsum(-1).flatten() - 1 for rows in (self.source_rows, self.target_rows)]

@@ -1,4 +1,4 @@
-"""How one scene becomes two line maps in different frames, with the answer.
+"""Protocols that make two line maps in different frames from one scene, with their pose and matches.
 
 Three protocols, each a frozen dataclass handed to :func:`sample_pair`:
 
@@ -47,8 +47,8 @@ __all__ = [
 class PaperProtocol:
     """Sec. 4.1 of the paper, on infinite lines.
 
-    The source's directions follow the hemisphere rule. ``directed`` carries them over to the target, which is
-    what the published numbers need; otherwise the rule is applied anew in the target's frame.
+    The source's directions follow the hemisphere rule. ``directed`` carries them over to the target, as the
+    published numbers need; otherwise the rule is applied again in the target's frame.
     """
 
     directed: bool = True
@@ -72,7 +72,7 @@ class AnyProtocol:
 class ScanProtocol:
     """Two surveys of neighbouring parts: lines broken, missing, spurious; any rotation."""
 
-    overlap: float = 0.5  # fraction of lines in common, as far as missing lines allow
+    overlap: float = 0.5  # fraction of lines in common, if missing and spurious lines allow it
     translation: float = 10.0  # m
     survey: Survey = field(default_factory=Survey)
 

@@ -1,4 +1,4 @@
-"""What two surveys of one scene record: fragments of its lines, with gaps, errors and spurious segments."""
+"""Surveys of a scene: fragments of its lines, with gaps, errors and spurious segments."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def choose_windows(
 
     Along a random horizontal axis the source keeps what lies before ``middle + half``, the target what lies
     behind ``middle - half``; ``half`` is found by bisection. Where missing and spurious lines leave less in
-    common than asked for, both sides keep everything.
+    common than ``overlap``, both sides keep everything.
     """
     if not 0 <= overlap <= 1:
         raise InputError(f"overlap must lie between 0 and 1, not {overlap}")
