@@ -155,7 +155,7 @@ def test_a_mixed_training_batch_is_a_loop(surveys, infinite):
 
 
 def test_training_and_tests_draw_the_same_pairs_of_the_papers_protocol():
-    """A training batch with room for all lines: the first random numbers go to ``keep`` and to the order of the scene's lines."""
+    """A training batch with room for all lines; its first random numbers are ``keep`` and the order of the lines."""
     scene, keep = SCENES[0], 0.7
     batch = paper_batch(padded([scene]), len(scene), (keep, keep), generators([5]))
     generator = torch.Generator().manual_seed(5)

@@ -1,7 +1,7 @@
 """Batches of pairs for training, drawn from padded scenes on the device that trains on them.
 
-The functions of :mod:`plueckernet.data.protocols` and :mod:`plueckernet.data.fragments` make them. This module draws the
-strength of every distortion for each pair, so that training covers a wider range than the tests.
+The functions of :mod:`plueckernet.data.protocols` and :mod:`plueckernet.data.fragments` make them. This module draws
+the strength of every distortion for each pair, so that training covers a wider range than the tests.
 """
 
 from __future__ import annotations
