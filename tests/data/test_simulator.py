@@ -205,3 +205,16 @@ def test_training_maps_of_large_scenes_have_in_common_what_the_protocol_says(lar
     assert float((common - keep).abs().max()) < 0.2
     if protocol == "paper":
         assert pairs.source.mask.sum(-1).tolist() == pytest.approx([256] * 8, abs=1)
+
+
+@pytest.mark.parametrize("protocol", ["paper", "mixed"])
+def test_training_batches_are_made_on_the_device_of_their_generator(protocol):
+    """Tensors made without a device would be on the default one, which cannot be mixed with others."""
+    scenes = padded([scene.to(torch.float32) for scene in SCENES])
+    random = DeviceGenerator(torch.Generator().manual_seed(0), len(scenes))
+    with torch.device("meta"):
+        if protocol == "paper":
+            pairs = paper_batch(scenes, 2000, (0.3, 0.9), random)
+        else:
+            pairs = mixed_batch(scenes, 64, (0.3, 0.9), 0.5, True, random)
+    assert pairs.correspondence.device == pairs.source.direction.device == torch.device("cpu")
