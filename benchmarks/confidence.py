@@ -21,7 +21,7 @@ import torch
 from scipy.optimize import minimize
 
 from benchmarks.harness import best_error, progress, save, succeeded
-from plueckernet.data.protocols import AnyProtocol, Protocol, ScanProtocol, sample_pair, unrelated_pair
+from plueckernet.data.protocols import AnyProtocol, PairProtocol, ScanProtocol, sample_pair, unrelated_pair
 from plueckernet.data.scenes import make_scene
 from plueckernet.estimation.judgement import Evidence, features
 from plueckernet.registration import register
@@ -30,7 +30,7 @@ FIRST_SEED = 4_000_000
 PER_CELL = 30
 KINDS = ("indoor", "outdoor", "varied")
 MATCHERS = {"learned": "invariant", "plain": "descriptors"}
-PROTOCOLS: list[Protocol | None] = [
+PROTOCOLS: list[PairProtocol | None] = [
     AnyProtocol(keep=0.7), AnyProtocol(keep=0.4), AnyProtocol(keep=0.25), AnyProtocol(keep=0.15),
     ScanProtocol(overlap=0.5), ScanProtocol(overlap=0.3), ScanProtocol(overlap=0.15), ScanProtocol(overlap=0.07),
     None, None, None, None,
@@ -43,7 +43,7 @@ def one_pair(job: tuple[str, str, int, int]) -> tuple[Evidence, bool]:
     matcher, kind, protocol_index, seed = job
     protocol = PROTOCOLS[protocol_index]
     if protocol is None:
-        shown: Protocol = AnyProtocol() if seed % 2 else ScanProtocol()
+        shown: PairProtocol = AnyProtocol() if seed % 2 else ScanProtocol()
         source, target = unrelated_pair(make_scene(kind, seed), make_scene(kind, seed + 500_000), shown, seed)
         return register(source, target, matcher=matcher).evidence, False
     pair = sample_pair(make_scene(kind, seed), protocol, seed)

@@ -20,7 +20,7 @@ import torch
 
 from benchmarks.harness import best_error, pose_error, progress, save, succeeded
 from plueckernet import RegistrationSettings, Status, register
-from plueckernet.data.protocols import AnyProtocol, LinePair, PaperProtocol, Protocol, ScanProtocol, sample_pair
+from plueckernet.data.protocols import AnyProtocol, LinePair, PairProtocol, PaperProtocol, ScanProtocol, sample_pair
 from plueckernet.data.scenes import make_scene
 from plueckernet.estimation.refinement import refine_matches
 from plueckernet.estimation.scoring import AnchoredLines
@@ -31,7 +31,7 @@ PAIRS = 540  # of a cell; of which in most cells more than 500 have enough lines
 FIRST_SEED = 5_000_000  # far from what training and calibration draw
 SHOWN = 20  # pairs below which a rate says too little for the table
 ENOUGH = 10  # lines in common from which a pair counts
-CELLS: dict[str, Protocol] = {
+CELLS: dict[str, PairProtocol] = {
     "keep 70 %": AnyProtocol(keep=0.7),
     "keep 50 %": AnyProtocol(keep=0.5),
     "keep 30 %": AnyProtocol(keep=0.3),

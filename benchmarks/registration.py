@@ -16,14 +16,14 @@ import torch
 
 from benchmarks.harness import pose_error, progress, save, succeeded
 from plueckernet import Status, read_lines, register
-from plueckernet.data.protocols import AnyProtocol, Protocol, ScanProtocol, sample_pair, unrelated_pair
+from plueckernet.data.protocols import AnyProtocol, PairProtocol, ScanProtocol, sample_pair, unrelated_pair
 from plueckernet.data.scenes import make_scene
 from plueckernet.geometry import LineSet, Pose, Similarity
 
 PAIRS = 200  # where a number is asked for
 FEWER = 40  # elsewhere
 FIRST_SEED = 6_000_000  # far from those that the confidence was fitted on
-CELLS: dict[str, Protocol] = {
+CELLS: dict[str, PairProtocol] = {
     "keep 70 %": AnyProtocol(keep=0.7),
     "keep 50 %": AnyProtocol(keep=0.5),
     "keep 30 %": AnyProtocol(keep=0.3),

@@ -1,4 +1,4 @@
-"""Pairs: the answer is right, noise is as large as said, and the knobs do what they say."""
+"""Pairs: pose and matches are right, noise is as large as specified, and the settings have their effect."""
 
 import math
 
@@ -9,8 +9,8 @@ from plueckernet.data import (
     AnyProtocol,
     LinePair,
     Noise,
+    PairProtocol,
     PaperProtocol,
-    Protocol,
     ScanProtocol,
     Survey,
     make_scene,
@@ -23,14 +23,14 @@ from plueckernet.geometry import LineSet
 
 SILENT = Noise(position=0.0, direction=0.0)
 FAITHFUL = Survey(missing=0.0, spurious=0.0, endpoint=0.0, position=0.0, direction=0.0)
-NOISE_FREE: list[Protocol] = [
+NOISE_FREE: list[PairProtocol] = [
     PaperProtocol(noise=SILENT),
     PaperProtocol(noise=SILENT, directed=False),
     AnyProtocol(noise=SILENT),
     AnyProtocol(noise=SILENT, segments=True),
     ScanProtocol(survey=FAITHFUL),
 ]
-ALL: list[Protocol] = [
+ALL: list[PairProtocol] = [
     PaperProtocol(),
     PaperProtocol(directed=False),
     AnyProtocol(keep=0.4),
@@ -46,7 +46,7 @@ def matched(pair: LinePair):
     return source, target, (source.direction * target.direction).sum(-1)
 
 
-def flips(kind: str, protocol: Protocol, pairs: int = 8) -> float:
+def flips(kind: str, protocol: PairProtocol, pairs: int = 8) -> float:
     cosines = [matched(sample_pair(make_scene(kind, seed), protocol, seed))[2] for seed in range(pairs)]
     return sum(float((cosine < 0).double().mean()) for cosine in cosines) / pairs
 
@@ -141,13 +141,13 @@ def test_noise_is_as_large_as_said_and_clipped():
 
 def test_noise_at_the_scenes_centre_does_not_know_the_frame():
     scene, noise = make_scene("indoor", 3), Noise()
-    far = scene.shifted(torch.tensor([1e3, -2e3, 5e2], dtype=torch.float64))
-    near_moved, far_moved = (
-        with_noise(lines, noise, lines.centre(), torch.Generator().manual_seed(0)) for lines in (scene, far)
+    distant = scene.shifted(torch.tensor([1e3, -2e3, 5e2], dtype=torch.float64))
+    moved, distant_moved = (
+        with_noise(lines, noise, lines.centre(), torch.Generator().manual_seed(0)) for lines in (scene, distant)
     )
-    torch.testing.assert_close(near_moved.lengths(), scene.lengths())
-    offset = scene.centre() - far.centre()
-    torch.testing.assert_close(far_moved.endpoints + offset, near_moved.endpoints, atol=1e-6, rtol=0)
+    torch.testing.assert_close(moved.lengths(), scene.lengths())
+    offset = scene.centre() - distant.centre()
+    torch.testing.assert_close(distant_moved.endpoints + offset, moved.endpoints, atol=1e-6, rtol=0)
 
 
 def test_segments_stay_on_their_lines():
@@ -159,7 +159,7 @@ def test_segments_stay_on_their_lines():
 
 @pytest.mark.parametrize("kind", ["indoor", "outdoor", "block"])
 @pytest.mark.parametrize("overlap", [0.2, 0.5, 0.65])
-def test_the_overlap_knob_is_the_share_in_common(kind, overlap):
+def test_overlap_is_the_fraction_in_common(kind, overlap):
     for seed in range(4):
         scene = make_scene(kind, seed)
         pair = sample_pair(scene, ScanProtocol(overlap=overlap), seed)
@@ -190,11 +190,11 @@ def test_every_pair_of_overlapping_fragments_is_a_match():
     along = (gap * source.direction[:, None, None]).sum(-1)
     off = (gap - along[..., None] * source.direction[:, None, None]).norm(dim=-1).amax(-1)
     half = source.lengths()[:, None] / 2
-    both = torch.minimum(along.amax(-1), half) - torch.maximum(along.amin(-1), -half)
-    seen = (angle < 1e-9) & (off < 1e-9) & (both > 0.05)
-    found = torch.zeros_like(seen)
-    found[pair.matches[:, 0], pair.matches[:, 1]] = True
-    assert torch.equal(found, seen)
+    overlap = torch.minimum(along.amax(-1), half) - torch.maximum(along.amin(-1), -half)
+    seen = (angle < 1e-9) & (off < 1e-9) & (overlap > 0.05)
+    matched = torch.zeros_like(seen)
+    matched[pair.matches[:, 0], pair.matches[:, 1]] = True
+    assert torch.equal(matched, seen)
 
 
 def test_scan_noise_is_small_where_matched():

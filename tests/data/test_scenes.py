@@ -1,4 +1,4 @@
-"""Scenes are what their seed says, have the counts of the paper's datasets and look like houses and streets."""
+"""Scenes depend on their seed only, and have the line counts and the shapes of the paper's datasets."""
 
 import json
 
@@ -80,8 +80,8 @@ def test_cells_end_at_their_borders():
 
 def test_houses_are_mostly_but_not_only_manhattan():
     along = [indoor_scene(seed).direction.abs().amax(-1) > np.cos(np.radians(2)) for seed in range(25)]
-    share = np.array([float(one.double().mean()) for one in along])
-    assert 0.7 < share.mean() < 0.95
+    fraction = np.array([float(aligned.double().mean()) for aligned in along])
+    assert 0.7 < fraction.mean() < 0.95
     assert HouseStyle().bent > 0
     plain = HouseStyle(chamfered=0.0, sloped=0.0, bent=0.0, oblique=0.0)
     upright = indoor_scene(1, plain).direction.abs().amax(-1)
@@ -112,11 +112,11 @@ def test_a_box_has_twelve_edges():
     assert len(np.unique(box_edges(corner, u, v, w).reshape(-1, 3), axis=0)) == 8
 
 
-def test_a_prism_has_three_edges_a_corner():
+def test_a_prism_has_three_edges_per_corner():
     assert len(prism(polygon(7, 1.0), 0.0, 2.0)) == 21
 
 
-def test_clipping_keeps_what_is_inside():
+def test_clipping_keeps_the_inside():
     low, high = np.full(3, -1.0), np.full(3, 1.0)
     segments = np.array([[[-5.0, 0, 0], [5, 0, 0]], [[0, 0, 0], [0.5, 0.5, 0]], [[2, 2, 0], [3, 2, 0]]])
     expected = [[[-1.0, 0, 0], [1, 0, 0]], [[0, 0, 0], [0.5, 0.5, 0]]]
@@ -126,9 +126,9 @@ def test_clipping_keeps_what_is_inside():
 
 def test_fragments_lie_on_their_line_without_overlap():
     whole = np.array([[[0.0, 0, 0], [20, 0, 0]]])
-    parts = fragmented(whole, np.random.default_rng(0), piece=2.0, gap=0.2)[..., 0]
-    assert len(parts) > 3
-    assert (parts[:, 0] < parts[:, 1]).all()
-    assert (parts[1:, 0] >= parts[:-1, 1]).all()
-    assert parts.min() >= 0
-    assert parts.max() <= 20
+    pieces = fragmented(whole, np.random.default_rng(0), piece=2.0, gap=0.2)[..., 0]
+    assert len(pieces) > 3
+    assert (pieces[:, 0] < pieces[:, 1]).all()
+    assert (pieces[1:, 0] >= pieces[:-1, 1]).all()
+    assert pieces.min() >= 0
+    assert pieces.max() <= 20

@@ -21,8 +21,8 @@ def tensors(batch: PairBatch) -> list[torch.Tensor]:
     return [*sides, batch.correspondence, batch.target_T_source.rotation, batch.target_T_source.translation]
 
 
-def same(one: PairBatch, other: PairBatch) -> bool:
-    return all(torch.equal(a, b) for a, b in zip(tensors(one), tensors(other), strict=True))
+def same(first: PairBatch, second: PairBatch) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(tensors(first), tensors(second), strict=True))
 
 
 def offsets(batch: PairBatch) -> tuple[torch.Tensor, torch.Tensor]:
@@ -52,11 +52,11 @@ def test_processes_make_the_same_scenes() -> None:
         stream.close()
 
 
-def test_ranks_share_the_joint_batch() -> None:
+def test_ranks_divide_the_joint_batch() -> None:
     joint = PairStream(SMALL, batch=5).batch(1)
     for rank in range(2):
-        part = PairStream(SMALL, batch=5, rank=rank, world=2).batch(1)
-        for whole, some in zip(tensors(joint), tensors(part), strict=True):
+        batch = PairStream(SMALL, batch=5, rank=rank, world=2).batch(1)
+        for whole, some in zip(tensors(joint), tensors(batch), strict=True):
             assert torch.equal(whole[rank::2], some)
 
 
@@ -67,7 +67,7 @@ def test_larger_maps_come_in_smaller_batches() -> None:
 
 
 @pytest.mark.parametrize("surveys", [0.0, 1.0])
-def test_matches_lie_on_each_other_under_the_pose(surveys: float) -> None:
+def test_matches_coincide_under_the_pose(surveys: float) -> None:
     settings = StreamSettings(scenes=("room", "indoor"), sizes=(128,), surveys=surveys, infinite=0.0, pool=32, fresh=0)
     batch = PairStream(settings, batch=24).batch(0)
     angle, distance = offsets(batch)
@@ -82,7 +82,7 @@ def test_matches_lie_on_each_other_under_the_pose(surveys: float) -> None:
     assert offsets(wrong)[0].median() > 20
 
 
-def test_surveys_cover_neighbouring_places_and_parts_the_same() -> None:
+def test_surveys_cover_neighbouring_places_and_subsets_the_same() -> None:
     def spread(surveys: float) -> tuple[float, float]:
         settings = StreamSettings(scenes=("indoor",), sizes=(256,), surveys=surveys, infinite=0.0, pool=32, fresh=0)
         batch = PairStream(settings, batch=32).batch(0)
@@ -92,10 +92,10 @@ def test_surveys_cover_neighbouring_places_and_parts_the_same() -> None:
         return float(apart), float(hit.std())
 
     assert spread(1.0)[0] > 3 * spread(0.0)[0]
-    assert spread(1.0)[1] > 0.1, "any share in common"
+    assert spread(1.0)[1] > 0.1, "any fraction in common"
 
 
-def test_the_asked_share_is_shown_without_endpoints() -> None:
+def test_a_fraction_of_the_batches_has_no_endpoints() -> None:
     settings = StreamSettings(scenes=("room",), sizes=(32,), infinite=0.25, pool=8, fresh=0, stored=96)
     stream = PairStream(settings, batch=2)
     assert sum(stream.batch(step).source.endpoints is None for step in range(8)) == 2
@@ -112,14 +112,14 @@ def test_the_papers_protocol_is_directed_and_turns_little() -> None:
     assert (batch.target_T_source.translation.abs() <= 2).all()
     identity = Pose.identity(16, dtype=torch.float32)
     assert batch.target_T_source.angle_to(identity).rad2deg().max() < 80
-    share = batch.correspondence.any(-1).sum(-1) / batch.source.mask.sum(-1)
-    assert abs(float(share.mean()) - 0.7) < 0.1
+    fraction = batch.correspondence.any(-1).sum(-1) / batch.source.mask.sum(-1)
+    assert abs(float(fraction.mean()) - 0.7) < 0.1
 
 
 def test_it_trains_on_the_maps_of_a_folder(tmp_path) -> None:
-    far = torch.tensor([4e5, 5e6, 0.0], dtype=torch.float64)
+    origin = torch.tensor([4e5, 5e6, 0.0], dtype=torch.float64)
     for seed in range(2):
-        write_lines(tmp_path / f"{seed}.obj", make_scene("room", seed).shifted(-far))
+        write_lines(tmp_path / f"{seed}.obj", make_scene("room", seed).shifted(-origin))
     settings = StreamSettings(lines=str(tmp_path), sizes=(64,), pool=4, fresh=0, stored=256)
     batch = PairStream(settings, batch=4).batch(0)
     assert batch.correspondence.any()

@@ -6,10 +6,11 @@ from plueckernet.data.protocols import (
     AnyProtocol,
     LinePair,
     Noise,
+    PairProtocol,
     PaperProtocol,
-    Protocol,
     ScanProtocol,
     sample_pair,
+    sample_pairs,
     unrelated_pair,
 )
 from plueckernet.data.scan import Survey
@@ -21,8 +22,8 @@ __all__ = [
     "HouseStyle",
     "LinePair",
     "Noise",
+    "PairProtocol",
     "PaperProtocol",
-    "Protocol",
     "ScanProtocol",
     "Survey",
     "TownStyle",
@@ -30,5 +31,6 @@ __all__ = [
     "make_scene",
     "outdoor_scene",
     "sample_pair",
+    "sample_pairs",
     "unrelated_pair",
 ]

@@ -8,10 +8,10 @@ from jaxtyping import Bool, Float
 
 from plueckernet.data.primitives import (
     Points2,
-    Segments,
+    SceneSegments,
     box_edges,
     bundle,
-    joined,
+    concatenate_segments,
     polygon,
     prism,
     ring,
@@ -22,24 +22,24 @@ from plueckernet.data.primitives import (
 )
 from plueckernet.geometry import LineSet
 
-Plan = Float[np.ndarray, "_ 4"]  # rooms between wall axes: x0, y0, x1, y1
-Walls = Float[np.ndarray, "_ 4"]  # axis the wall is perpendicular to, its position, where it runs
+FloorPlan = Float[np.ndarray, "_ 4"]  # rooms between wall axes: x0, y0, x1, y1
+Walls = Float[np.ndarray, "_ 4"]  # normal axis, position along it, start and end along the other axis
 
 
 @dataclass(frozen=True)
 class HouseStyle:
-    """What houses are like; the default is like Structured3D's, mean/median 306/312 lines."""
+    """Statistics of the houses; the default resembles Structured3D, with mean/median of 306/312 lines."""
 
     width: float = 11.0  # m, mean along x
     depth: float = 10.0  # m, mean along y
     height: float = 2.8  # m, mean of a room
-    lines: tuple[int, int] = (45, 515)  # fewest and most in a house
+    lines: tuple[int, int] = (45, 515)  # least and most in a house
     lines_per_room: float = 75.0
     wall: tuple[float, float] = (0.1, 0.3)  # m, thickness
-    chamfered: float = 0.7  # share of rooms with a corner cut off
-    sloped: float = 0.1  # share of houses under a sloped ceiling
-    bent: float = 0.6  # share of houses with a wing at an angle
-    oblique: float = 0.3  # share of furniture standing askew
+    chamfered: float = 0.7  # fraction of rooms with a corner cut off
+    sloped: float = 0.1  # fraction of houses under a sloped ceiling
+    bent: float = 0.6  # fraction of houses with a wing at an angle
+    oblique: float = 0.3  # fraction of furniture standing askew
     origin: float = 2.2  # m, one sigma of the origin from the middle
 
 
@@ -62,12 +62,12 @@ def indoor_scene(seed: int, style: HouseStyle = HOUSE) -> LineSet:
     while lacking > 0:
         pieces.append(_furnished(rng, style, plan[built]))
         lacking -= len(pieces[-1])
-    segments = _bent(rng, style, plan, joined(pieces)[:budget])
+    segments = _bent(rng, style, plan, concatenate_segments(pieces)[:budget])
     return to_lines(segments - _origin(rng, style, plan))
 
 
-def _bent(rng: np.random.Generator, style: HouseStyle, plan: Plan, segments: Segments) -> Segments:
-    """Slant what lies beyond one of the walls across x, as where a house follows its plot."""
+def _bent(rng: np.random.Generator, style: HouseStyle, plan: FloorPlan, segments: SceneSegments) -> SceneSegments:
+    """Slant the side of the house behind one of the walls across x, as where a house follows its plot."""
     walls = np.unique(plan[:, 0])[1:]  # the first is the end of the house
     if len(walls) == 0 or rng.random() >= style.bent:
         return segments
@@ -77,13 +77,13 @@ def _bent(rng: np.random.Generator, style: HouseStyle, plan: Plan, segments: Seg
     return segments
 
 
-def _origin(rng: np.random.Generator, style: HouseStyle, plan: Plan) -> Float[np.ndarray, "3"]:
-    """Somewhere about the middle of the house, as the origin of a CAD drawing is."""
+def _origin(rng: np.random.Generator, style: HouseStyle, plan: FloorPlan) -> Float[np.ndarray, "3"]:
+    """A random place near the middle of the house, like the origin of a CAD drawing."""
     middle = (plan[:, :2].min(axis=0) + plan[:, 2:].max(axis=0)) / 2
     return np.append(middle + rng.normal(0, style.origin, 2), rng.uniform(0, style.height / 2))
 
 
-def _floor_plan(rng: np.random.Generator, style: HouseStyle, budget: int) -> tuple[Plan, Bool[np.ndarray, " r"]]:
+def _floor_plan(rng: np.random.Generator, style: HouseStyle, budget: int) -> tuple[FloorPlan, Bool[np.ndarray, " r"]]:
     """Split a rectangle into rooms; a corner may stay unbuilt, which makes the house an L."""
     count = max(1, round(budget / style.lines_per_room + rng.normal(0, 0.7)))
     size = np.array([style.width, style.depth]) * rng.normal(1, 0.15, 2).clip(0.6, 1.5)
@@ -102,7 +102,7 @@ def _floor_plan(rng: np.random.Generator, style: HouseStyle, budget: int) -> tup
     return plan, built
 
 
-def _rooms(rng: np.random.Generator, style: HouseStyle, rooms: Plan, wall: float) -> Iterator[Segments]:
+def _rooms(rng: np.random.Generator, style: HouseStyle, rooms: FloorPlan, wall: float) -> Iterator[SceneSegments]:
     """Each room's own faces: the two sides of a wall are two sets of lines."""
     height = rng.normal(style.height, 0.1)
     slope = rng.normal(0, 0.12, 2) if rng.random() < style.sloped else np.zeros(2)
@@ -122,14 +122,14 @@ def _outline(rng: np.random.Generator, style: HouseStyle, room: Float[np.ndarray
         return corners
     k, cut = int(rng.integers(4)), rng.uniform(0.1, 0.3)
     before = corners[k] + cut * (corners[k - 1] - corners[k])
-    # Equal legs make the 45° that builders like.
+    # Equal legs make an angle of 45°, as builders prefer.
     leg = np.linalg.norm(before - corners[k])
-    way = corners[(k + 1) % 4] - corners[k]
-    after = corners[k] + way / np.linalg.norm(way) * min(leg, 0.5 * float(np.linalg.norm(way)))
+    edge = corners[(k + 1) % 4] - corners[k]
+    after = corners[k] + edge / np.linalg.norm(edge) * min(leg, 0.5 * float(np.linalg.norm(edge)))
     return np.concatenate([corners[:k], [before, after], corners[k + 1 :]])
 
 
-def _shared_walls(plan: Plan, first: Bool[np.ndarray, " r"], second: Bool[np.ndarray, " r"]) -> Walls:
+def _shared_walls(plan: FloorPlan, first: Bool[np.ndarray, " r"], second: Bool[np.ndarray, " r"]) -> Walls:
     """Walls that a room of ``first`` shares with a room of ``second``, the latter on the high side."""
     walls = []
     for axis in (0, 1):
@@ -142,7 +142,7 @@ def _shared_walls(plan: Plan, first: Bool[np.ndarray, " r"], second: Bool[np.nda
     return np.concatenate(walls)
 
 
-def _outer_walls(plan: Plan, built: Bool[np.ndarray, " r"]) -> Walls:
+def _outer_walls(plan: FloorPlan, built: Bool[np.ndarray, " r"]) -> Walls:
     rooms, end = plan[built], plan[:, 2:].max(axis=0)
     walls = [_shared_walls(plan, built, ~built), _shared_walls(plan, ~built, built)]
     for axis in (0, 1):
@@ -152,7 +152,7 @@ def _outer_walls(plan: Plan, built: Bool[np.ndarray, " r"]) -> Walls:
     return np.concatenate(walls)
 
 
-def _doors(rng: np.random.Generator, walls: Walls, wall: float) -> Segments:
+def _doors(rng: np.random.Generator, walls: Walls, wall: float) -> SceneSegments:
     walls = walls[rng.random(len(walls)) < 0.75]
     n = len(walls)
     wide = rng.random(n) < 0.2  # an open passage
@@ -161,7 +161,7 @@ def _doors(rng: np.random.Generator, walls: Walls, wall: float) -> Segments:
     return _openings(rng, walls, wall, np.stack([width, np.zeros(n), height], axis=1))
 
 
-def _windows(rng: np.random.Generator, walls: Walls, wall: float) -> Segments:
+def _windows(rng: np.random.Generator, walls: Walls, wall: float) -> SceneSegments:
     walls = walls[(rng.random(len(walls)) < 0.8) & (walls[:, 3] - walls[:, 2] > 1.3)]
     n = len(walls)
     french = rng.random(n) < 0.25
@@ -171,7 +171,7 @@ def _windows(rng: np.random.Generator, walls: Walls, wall: float) -> Segments:
     return _openings(rng, walls, wall, np.stack([width, sill, head - sill], axis=1))
 
 
-def _openings(rng: np.random.Generator, walls: Walls, wall: float, shape: Float[np.ndarray, "_ 3"]) -> Segments:
+def _openings(rng: np.random.Generator, walls: Walls, wall: float, shape: Float[np.ndarray, "_ 3"]) -> SceneSegments:
     """Holes through walls are boxes; ``shape`` holds their width, sill height and height."""
     axis = walls[:, 0].astype(int)
     room = walls[:, 3] - walls[:, 2] - 0.3
@@ -189,18 +189,18 @@ def _openings(rng: np.random.Generator, walls: Walls, wall: float, shape: Float[
     return np.concatenate([edges, posts])
 
 
-def _furnished(rng: np.random.Generator, style: HouseStyle, rooms: Plan) -> Segments:
+def _furnished(rng: np.random.Generator, style: HouseStyle, rooms: FloorPlan) -> SceneSegments:
     """One piece of furniture somewhere in one room, often against a wall."""
     piece = _FURNITURE[int(rng.integers(len(_FURNITURE)))](rng)
     askew = rng.random() < style.oblique
     piece = turned(piece, rng.uniform(0, np.pi) if askew else np.pi / 2 * rng.integers(4))
     area = (rooms[:, 2:] - rooms[:, :2]).prod(axis=1)
     room = rooms[np.searchsorted(area.cumsum(), rng.random() * area.sum())]
-    reach = np.abs(piece[..., :2]).max(axis=(0, 1)) + 0.2
+    margin = np.abs(piece[..., :2]).max(axis=(0, 1)) + 0.2
     place = rng.uniform(0, 1, 2)
     if not askew:
         place[rng.integers(2)] = rng.integers(2)
-    low, high = room[:2] + reach, room[2:] - reach
+    low, high = room[:2] + margin, room[2:] - margin
     at = np.where(high > low, low + place * (high - low), (low + high) / 2)
     return shifted(piece, *at, 0.0)
 
@@ -209,7 +209,7 @@ def _size(rng: np.random.Generator, *mean: float) -> Float[np.ndarray, "1 3"]:
     return np.array([mean]) * rng.uniform(0.75, 1.25, (1, 3))
 
 
-def _cabinet(rng: np.random.Generator) -> Segments:
+def _cabinet(rng: np.random.Generator) -> SceneSegments:
     """A box with boards and doors on its front: a small bundle of parallels."""
     size = _size(rng, 1.3, 0.5, 1.4)
     x, y, z = size[0]
@@ -222,7 +222,7 @@ def _cabinet(rng: np.random.Generator) -> Segments:
     return np.concatenate([upright_boxes(np.zeros((1, 3)), size), shelf, bundle(upright + leaf, leaf, doors)])
 
 
-def _table(rng: np.random.Generator) -> Segments:
+def _table(rng: np.random.Generator) -> SceneSegments:
     size = _size(rng, 1.3, 0.8, 0.73)
     x, y, z = size[0]
     top = upright_boxes(np.array([[0, 0, z]]), np.array([[x, y, 0.04]]))
@@ -231,24 +231,24 @@ def _table(rng: np.random.Generator) -> Segments:
     return np.concatenate([top, legs])
 
 
-def _bed(rng: np.random.Generator) -> Segments:
+def _bed(rng: np.random.Generator) -> SceneSegments:
     size = _size(rng, 2.0, 1.5, 0.5)
     x, y, z = size[0]
     head = upright_boxes(np.array([[x / 2, 0, 0]]), np.array([[0.08, y, 2 * z]]))
     return np.concatenate([upright_boxes(np.zeros((1, 3)), size), head])
 
 
-def _block(rng: np.random.Generator) -> Segments:
+def _block(rng: np.random.Generator) -> SceneSegments:
     return upright_boxes(np.zeros((1, 3)), _size(rng, 0.7, 0.6, 0.9))
 
 
-def _round(rng: np.random.Generator) -> Segments:
+def _round(rng: np.random.Generator) -> SceneSegments:
     sides = int(rng.integers(5, 9))
     outline = polygon(sides, rng.uniform(0.3, 0.7), rng.uniform(0, np.pi))
     return prism(outline, rng.uniform(0.0, 0.6), rng.uniform(0.7, 1.0))
 
 
-def _picture(rng: np.random.Generator) -> Segments:
+def _picture(rng: np.random.Generator) -> SceneSegments:
     size = _size(rng, 0.9, 0.04, 0.6)
     return upright_boxes(np.array([[0, 0, rng.uniform(0.9, 1.5)]]), size)
 

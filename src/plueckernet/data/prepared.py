@@ -1,7 +1,7 @@
-"""Datasets prepared for use: a folder of line files and one index.
+"""Prepared datasets: a folder of line files and an index.
 
 ``train/`` and ``test/`` hold one ``.npz`` for each scene, which :func:`plueckernet.read_lines` reads; ``index.json``
-has the number of lines and the pose, where there is one, of each, and which scenes form pairs with a known answer.
+has the number of lines of each scene, its pose if it is known, and the pairs of scenes with a known relative pose.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SceneEntry:
 
     @property
     def file(self) -> str:
-        """Where it is, from the folder of the index."""
+        """Its path relative to the index."""
         return f"{self.split}/{self.name}.npz"
 
 
@@ -56,23 +56,23 @@ class PairEntry:
 
 @dataclass(frozen=True)
 class PreparedIndex:
-    """What a prepared folder holds."""
+    """The contents of a prepared folder."""
 
     dataset: str
     settings: dict[str, Any]
     scenes: list[SceneEntry]
     pairs: list[PairEntry]
-    dropped: dict[str, str] = field(default_factory=dict)  # what gave no scene, and why
+    dropped: dict[str, str] = field(default_factory=dict)  # inputs that gave no scene, and why
 
     def of_split(self, split: str) -> list[SceneEntry]:
-        """The scenes for training or those for testing."""
+        """The scenes of ``train`` or ``test``."""
         if split not in SPLITS:
             raise InputError(f"split: expected {' or '.join(SPLITS)}, got {split!r}")
         return [scene for scene in self.scenes if scene.split == split]
 
 
 def write_index(folder: Path, index: PreparedIndex) -> None:
-    """Write ``index.json``, whole or not at all."""
+    """Write ``index.json`` atomically."""
     with atomic_write(folder / INDEX) as stream:
         stream.write(json.dumps({"schema": INDEX_SCHEMA, **asdict(index)}, indent=1, allow_nan=False) + "\n")
 
@@ -83,7 +83,7 @@ def read_index(folder: str | Path) -> PreparedIndex:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content.pop("schema") != INDEX_SCHEMA:
-            raise FormatError(path, f"expected schema {INDEX_SCHEMA}; prepare the dataset anew")
+            raise FormatError(path, f"expected schema {INDEX_SCHEMA}; prepare the dataset again")
         content["scenes"] = [SceneEntry(**entry) for entry in content["scenes"]]
         content["pairs"] = [PairEntry(**entry) for entry in content["pairs"]]
         return PreparedIndex(**content)
@@ -94,13 +94,13 @@ def read_index(folder: str | Path) -> PreparedIndex:
 
 
 def prepared_scenes(folder: str | Path, split: str) -> Iterator[LineSet]:
-    """The scenes of one split, in the order of the index, as pairs are sampled from."""
+    """The scenes of one split, in the order of the index."""
     for scene in read_index(folder).of_split(split):
         yield read_lines(Path(folder) / scene.file)
 
 
 def prepared_pairs(folder: str | Path, split: str) -> Iterator[LinePair]:
-    """The pairs of one split, in the order of the index; those whose matches are not known have none."""
+    """The pairs of one split, in the order of the index; ``matches`` is empty where they are not known."""
     index = read_index(folder)
     files = {scene.name: Path(folder) / scene.file for scene in index.scenes}
     for pair in index.pairs:

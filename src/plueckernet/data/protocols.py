@@ -1,192 +1,189 @@
-"""How one scene becomes two line maps in different frames, with the answer.
+"""Protocols that make two line maps in different frames from one scene, with their pose and matches.
 
 Three protocols, each a frozen dataclass handed to :func:`sample_pair`:
 
 * :class:`PaperProtocol`: small motion, noise in each side's own frame, random subsets (Sec. 4.1);
 * :class:`AnyProtocol`: any rotation, unknown line directions, random subsets;
 * :class:`ScanProtocol`: two surveys that cover neighbouring, partly overlapping parts of the scene.
+
+All of them are written for a padded batch of scenes. :func:`sample_pair` is a batch of one; training
+(:mod:`plueckernet.data.batches`) uses the same functions with random numbers drawn on its device.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from plueckernet.data.scan import Survey, choose_windows, survey, surveyed_matches
+from plueckernet.data.fragments import Fragments, Stretches, gathered
+from plueckernet.data.noise import Noise, NoiseDraws, noisy, with_noise
+from plueckernet.data.pairs import LinePair, SimulatedPairs, masked_lines, padded_lines, real_rows
+from plueckernet.data.random_source import RandomSource, SceneGenerators
+from plueckernet.data.scan import Survey, choose_windows, surveys
 from plueckernet.geometry import LineSet, Pose
+from plueckernet.geometry.lines import stack_lines
 from plueckernet.geometry.pose import rotation_exp
 
-
-@dataclass(frozen=True, eq=False)
-class LinePair:
-    """Two line maps of one scene and how they belong together."""
-
-    source: LineSet
-    target: LineSet
-    target_T_source: Pose
-    matches: Int[Tensor, "k 2"]  # rows of source and target that show the same line
-
-    @property
-    def common(self) -> float:
-        """Share of the lines of both sides that have a match on the other."""
-        matched = sum(len(self.matches[:, side].unique()) for side in (0, 1))
-        return matched / max(1, len(self.source) + len(self.target))
-
-
-@dataclass(frozen=True)
-class Noise:
-    """The paper's noise on a line's footpoint and direction, each clipped."""
-
-    position: float = 0.05  # m, one sigma on each axis
-    position_limit: float = 0.25  # m
-    direction: float = 2.0  # degrees, one sigma, about a random axis
-    direction_limit: float = 5.0  # degrees
+__all__ = [
+    "AnyProtocol",
+    "LinePair",
+    "Noise",
+    "PairProtocol",
+    "PaperProtocol",
+    "ScanProtocol",
+    "sample_pair",
+    "sample_pairs",
+    "unrelated_pair",
+    "with_noise",
+]
 
 
 @dataclass(frozen=True)
 class PaperProtocol:
     """Sec. 4.1 of the paper, on infinite lines.
 
-    The source's directions follow the hemisphere rule. ``directed`` carries them over to the target, which is
-    what the published numbers need; otherwise the rule is applied anew in the target's frame.
+    The source's directions follow the hemisphere rule. ``directed`` carries them over to the target, as the
+    published numbers need; otherwise the rule is applied again in the target's frame.
     """
 
     directed: bool = True
-    keep: float = 0.7  # share of lines kept on each side, independently
+    keep: float = 0.7  # fraction of lines kept on each side, independently
     angle: float = 45.0  # degrees; rotation about each axis within [0, angle]
     translation: float = 2.0  # m; within [-translation, translation] on each axis
-    noise: Noise = Noise()
+    noise: Noise = field(default_factory=Noise)
 
 
 @dataclass(frozen=True)
 class AnyProtocol:
     """Any rotation, lines without direction; the noise does not depend on the frame."""
 
-    keep: float = 0.7  # share of lines kept on each side, independently
+    keep: float = 0.7  # fraction of lines kept on each side, independently
     translation: float = 10.0  # m
     segments: bool = False  # keep the endpoints
-    noise: Noise = Noise()
+    noise: Noise = field(default_factory=Noise)
 
 
 @dataclass(frozen=True)
 class ScanProtocol:
-    """Two surveys of neighbouring parts: lines broken, missing, invented; any rotation."""
+    """Two surveys of neighbouring parts: lines broken, missing, spurious; any rotation."""
 
-    overlap: float = 0.5  # share of lines in common, as far as missing lines allow
+    overlap: float = 0.5  # fraction of lines in common, if missing and spurious lines allow it
     translation: float = 10.0  # m
     survey: Survey = field(default_factory=Survey)
 
 
-Protocol = PaperProtocol | AnyProtocol | ScanProtocol
+PairProtocol = PaperProtocol | AnyProtocol | ScanProtocol
 
 
-def sample_pair(scene: LineSet, protocol: Protocol, seed: int | torch.Generator) -> LinePair:
+def sample_pair(scene: LineSet, protocol: PairProtocol, seed: int | torch.Generator) -> LinePair:
     """Draw one pair from a scene of segments; the same seed gives the same pair."""
-    generator = seed if isinstance(seed, torch.Generator) else torch.Generator().manual_seed(seed)
+    return sample_pairs([scene], protocol, [seed])[0]
+
+
+def sample_pairs(
+    scenes: Sequence[LineSet], protocol: PairProtocol, seeds: Sequence[int | torch.Generator]
+) -> list[LinePair]:
+    """:func:`sample_pair` for each scene and its seed, all in one batch."""
+    random = SceneGenerators([_generator(seed) for seed in seeds])
+    batch = stack_lines(scenes).replaced(ids=None)
+    if isinstance(protocol, ScanProtocol):
+        return scan_pairs(batch, protocol, random).pairs()
+    keep = torch.full((len(scenes),), protocol.keep, dtype=torch.float64)
     if isinstance(protocol, PaperProtocol):
-        return _paper_pair(scene, protocol, generator)
-    if isinstance(protocol, AnyProtocol):
-        return _any_pair(scene, protocol, generator)
-    return _scan_pair(scene, protocol, generator)
+        return paper_pairs(batch, protocol, keep, random).pairs()
+    return any_pairs(batch, protocol, keep, random).pairs()
 
 
 def unrelated_pair(
-    first: LineSet, second: LineSet, protocol: Protocol, seed: int | torch.Generator
+    first: LineSet, second: LineSet, protocol: PairProtocol, seed: int | torch.Generator
 ) -> tuple[LineSet, LineSet]:
-    """The source of one scene and the target of another: nothing to be found."""
-    generator = seed if isinstance(seed, torch.Generator) else torch.Generator().manual_seed(seed)
+    """The source of one scene and the target of another, which have nothing in common."""
+    generator = _generator(seed)
     source = sample_pair(first, protocol, generator).source
     return source, sample_pair(second, protocol, generator).target
 
 
-def _paper_pair(scene: LineSet, protocol: PaperProtocol, generator: torch.Generator) -> LinePair:
-    angles = torch.rand(3, generator=generator, dtype=torch.float64) * math.radians(protocol.angle)
-    about_x, about_y, about_z = rotation_exp(torch.diag(angles))
-    shift = torch.rand(3, generator=generator, dtype=torch.float64) * 2 - 1
+def paper_pairs(
+    scenes: LineSet,
+    protocol: PaperProtocol,
+    keep: Float[Tensor, " b"],
+    random: RandomSource,
+    lines: int | None = None,
+) -> SimulatedPairs:
+    """One pair per scene of a padded batch.
+
+    ``keep`` is the fraction of lines kept and replaces the protocol's. Maps have room for at most ``lines`` lines.
+    """
+    angles = random.uniform(random.each, 3) * math.radians(protocol.angle)
+    about_x, about_y, about_z = rotation_exp(torch.diag_embed(angles)).unbind(1)
+    shift = random.uniform(random.each, 3) * 2 - 1
     target_T_source = Pose(about_z @ about_y @ about_x, protocol.translation * shift)
-    lines = scene.infinite().on_hemisphere()
-    source = with_noise(lines, protocol.noise, None, generator)
-    target = with_noise(target_T_source @ lines, protocol.noise, None, generator)
+    directed, real = scenes.infinite().on_hemisphere(), real_rows(scenes)
+    source = noisy(directed, protocol.noise, None, NoiseDraws.draw(real, random))
+    target = noisy(target_T_source @ directed, protocol.noise, None, NoiseDraws.draw(real, random))
     if not protocol.directed:
         source, target = source.on_hemisphere(), target.on_hemisphere()
-    return _random_subsets(source, target, target_T_source, protocol.keep, generator)
+    return _random_subsets((source, target), target_T_source, keep, random, lines)
 
 
-def _any_pair(scene: LineSet, protocol: AnyProtocol, generator: torch.Generator) -> LinePair:
-    target_T_source = Pose.random(generator=generator, translation=protocol.translation)
-    lines = scene if protocol.segments else scene.infinite()
-    centre = scene.centre()
-    source = with_noise(lines, protocol.noise, centre, generator)
-    target = target_T_source @ with_noise(lines, protocol.noise, centre, generator)
-    source, target = _random_signs(source, generator), _random_signs(target, generator)
-    return _random_subsets(source, target, target_T_source, protocol.keep, generator)
+def any_pairs(
+    scenes: LineSet,
+    protocol: AnyProtocol,
+    keep: Float[Tensor, " b"],
+    random: RandomSource,
+    lines: int | None = None,
+) -> SimulatedPairs:
+    """One pair per scene of a padded batch; ``keep`` and ``lines`` as in :func:`paper_pairs`."""
+    target_T_source = random.poses(protocol.translation)
+    shown, real = scenes if protocol.segments else scenes.infinite(), real_rows(scenes)
+    centre = scenes.centre()
+    source = noisy(shown, protocol.noise, centre, NoiseDraws.draw(real, random))
+    target = target_T_source @ noisy(shown, protocol.noise, centre, NoiseDraws.draw(real, random))
+    source, target = (side.flipped(random.chance(real, 0.5)) for side in (source, target))
+    return _random_subsets((source, target), target_T_source, keep, random, lines)
 
 
-def _scan_pair(scene: LineSet, protocol: ScanProtocol, generator: torch.Generator) -> LinePair:
-    source = survey(scene, protocol.survey, generator)
-    target = survey(scene, protocol.survey, generator)
-    source, target = choose_windows(source, target, protocol.overlap, generator)
-    target_T_source = Pose.random(generator=generator, translation=protocol.translation)
-    return LinePair(
-        source=_random_signs(source.lines(), generator),
-        target=target_T_source @ _random_signs(target.lines(), generator),
-        target_T_source=target_T_source,
-        matches=surveyed_matches(source, target),
-    )
+def scan_pairs(scenes: LineSet, protocol: ScanProtocol, random: RandomSource) -> SimulatedPairs:
+    """One pair per scene of a padded batch of segments."""
+    source, target = (surveys(scenes, protocol.survey, random) for _ in range(2))
+    source, target = choose_windows(source, target, protocol.overlap, random)
+    return surveyed_pairs(source, target, protocol.translation, random)
 
 
-def with_noise(
-    lines: LineSet,
-    noise: Noise,
-    reference: Float[Tensor, "3"] | None,
-    generator: torch.Generator,
-) -> LineSet:
-    """Move the point of each line nearest to ``reference`` (default: the origin) and turn the line there.
-
-    Endpoints, where there are any, go along.
-    """
-    limit, spread = math.radians(noise.direction_limit), math.radians(noise.direction)
-    offset = noise.position * _normal(len(lines), 3, generator)
-    offset = offset.clamp(-noise.position_limit, noise.position_limit)
-    angle = (spread * _normal(len(lines), 1, generator)).clamp(-limit, limit)
-    axis = torch.nn.functional.normalize(_normal(len(lines), 3, generator), dim=-1)
-    foot = lines.footpoints(reference)
-    turn = rotation_exp(angle * axis)
-    # About its own footpoint: x -> foot + offset + turn (x - foot), a pose of each line's own.
-    moved = LineSet.from_point_direction(foot + offset, (turn @ lines.direction[..., None])[..., 0])
-    if lines.endpoints is None:
-        return moved
-    arms = (lines.endpoints - foot[:, None]) @ turn.mT
-    return moved.replaced(endpoints=(foot + offset)[:, None] + arms)
-
-
-def _normal(rows: int, columns: int, generator: torch.Generator) -> Tensor:
-    return torch.randn(rows, columns, generator=generator, dtype=torch.float64)
-
-
-def _random_signs(lines: LineSet, generator: torch.Generator) -> LineSet:
-    return lines.flipped(torch.rand(len(lines), generator=generator) < 0.5)
+def surveyed_pairs(source: Fragments, target: Fragments, translation: float, random: RandomSource) -> SimulatedPairs:
+    """The maps of two surveys of each scene: lines without direction, the target in any pose."""
+    target_T_source = random.poses(translation)
+    maps = [padded_lines(side.endpoints, side.real).flipped(random.chance(side.real, 0.5)) for side in (source, target)]
+    return SimulatedPairs(maps[0], target_T_source @ maps[1], target_T_source, source.stretches(), target.stretches())
 
 
 def _random_subsets(
-    source: LineSet,
-    target: LineSet,
+    sides: tuple[LineSet, LineSet],
     target_T_source: Pose,
-    keep: float,
-    generator: torch.Generator,
-) -> LinePair:
-    """Keep a share of row-matched lines on each side, in random order."""
-    count = len(source)
-    kept = max(1, round(keep * count))
-    rows = [torch.randperm(count, generator=generator)[:kept] for _ in range(2)]
-    places = [torch.full((count,), -1).scatter(0, row, torch.arange(kept)) for row in rows]
-    both = (places[0] >= 0) & (places[1] >= 0)
-    matches = torch.stack([place[both] for place in places], dim=-1)
-    return LinePair(
-        source=source[rows[0]].replaced(ids=None),
-        target=target[rows[1]].replaced(ids=None),
-        target_T_source=target_T_source,
-        matches=matches[matches[:, 0].argsort()],
-    )
+    keep: Float[Tensor, " b"],
+    random: RandomSource,
+    lines: int | None,
+) -> SimulatedPairs:
+    """Keep a fraction of row-matched lines on each side, in random order."""
+    real = real_rows(sides[0])
+    count = real.sum(-1)
+    kept = torch.minimum((keep * count).round().clamp_min(1), count)
+    maps, rows = zip(*(_subset(side, kept, random.order(real)[:, :lines]) for side in sides), strict=True)
+    return SimulatedPairs(maps[0], maps[1], target_T_source, rows[0], rows[1])
+
+
+def _subset(lines: LineSet, kept: Float[Tensor, " b"], rows: Int[Tensor, "b k"]) -> tuple[LineSet, Stretches]:
+    """The given rows, of which the first ``kept`` are real."""
+    real = torch.arange(rows.shape[1], device=rows.device) < kept[:, None]
+    whole = torch.tensor([0.0, 1.0], dtype=kept.dtype, device=rows.device).expand(*rows.shape, 2)
+    chosen = lines.mapped(lambda tensor: gathered(tensor, rows))
+    return masked_lines(chosen, real), Stretches(rows, whole, real)
+
+
+def _generator(seed: int | torch.Generator) -> torch.Generator:
+    return seed if isinstance(seed, torch.Generator) else torch.Generator().manual_seed(seed)

@@ -1,4 +1,6 @@
-"""What two surveys of one scene record: fragments of its lines, with gaps, errors and inventions."""
+"""Surveys of a scene: fragments of its lines, with gaps, errors and spurious segments."""
+
+from __future__ import annotations
 
 import math
 from dataclasses import dataclass
@@ -8,187 +10,170 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from plueckernet.data.fragments import (
+    Breaks,
+    Fragments,
+    broken,
+    concatenated,
+    displaced,
+    half_vectors,
+    overlapping,
+    same_line,
+    segments_of,
+    spurious,
+    surveyed_matches,
+)
+from plueckernet.data.noise import NoiseDraws
+from plueckernet.data.pairs import real_rows
+from plueckernet.data.random_source import RandomSource, SceneGenerators
 from plueckernet.errors import InputError
 from plueckernet.geometry import LineSet
-from plueckernet.geometry.pose import rotation_exp
+from plueckernet.geometry.lines import stack_lines
 
-_SHORTEST = 0.05  # m; shorter fragments are not recorded, shorter overlaps are no match
-_HALVINGS = 12  # of the windows' distance: 40 m to 1 cm
+__all__ = ["Fragments", "Survey", "choose_windows", "survey", "surveyed_matches", "surveys"]
+
+_BISECTIONS = 12  # of the windows' distance: 40 m to 1 cm
 
 
 @dataclass(frozen=True)
 class Survey:
     """How a survey distorts what it sees."""
 
-    missing: float = 0.15  # share of the scene's lines not recorded
-    spurious: float = 0.1  # share of recorded lines that are not in the scene
+    missing: float = 0.15  # fraction of the scene's lines not recorded
+    spurious: float = 0.1  # fraction of recorded lines that are not in the scene
     piece: float = 3.0  # m, mean distance between breaks of a line
-    gap: float = 0.1  # mean share of a fragment lost at each of its ends
+    gap: float = 0.1  # mean fraction of a fragment lost at each of its ends
     endpoint: float = 0.05  # m, one sigma of the ends along the line
     position: float = 0.04  # m, one sigma on each axis for a line of 1 m, less for longer ones
     direction: float = 1.5  # degrees about a random axis, likewise
 
 
-@dataclass(frozen=True, eq=False)
-class Fragments:
-    """Recorded segments in the scene's frame, and where they come from."""
-
-    line: Int[Tensor, " n"]  # row of the scene; -1 for an invention
-    span: Float[Tensor, "n 2"]  # m along that line, from its start
-    endpoints: Float[Tensor, "n 2 3"]
-
-    def __len__(self) -> int:
-        return len(self.line)
-
-    def __getitem__(self, rows: Tensor) -> "Fragments":
-        return Fragments(self.line[rows], self.span[rows], self.endpoints[rows])
-
-    def lines(self) -> LineSet:
-        """The segments as anybody sees them."""
-        return LineSet.from_segments(self.endpoints)
-
-    def recorded(self) -> Bool[Tensor, " n"]:
-        """Which of them are long enough to be recorded."""
-        return self.span[:, 1] - self.span[:, 0] > _SHORTEST
-
-    def within(self, axis: Float[Tensor, "3"], low: float, high: float) -> "Fragments":
-        """What lies in the slab ``low <= axis . x <= high``; rows outside are left without length."""
-        height = self.endpoints @ axis
-        rise = height[:, 1] - height[:, 0]
-        safe = torch.where(rise.abs() < 1e-9, torch.full_like(rise, 1e-9), rise)
-        borders = torch.tensor([low, high], dtype=height.dtype)
-        cut = ((borders - height[:, :1]) / safe[:, None]).sort(-1).values.clamp(0, 1)
-        span = self.span[:, :1] + cut * (self.span[:, 1:] - self.span[:, :1])
-        start, end = self.endpoints[:, :1], self.endpoints[:, 1:]
-        return Fragments(self.line, span, start + cut[..., None] * (end - start))
-
-
 def survey(scene: LineSet, settings: Survey, generator: torch.Generator) -> Fragments:
-    """One survey of the whole scene, in random order."""
-    seen = torch.rand(len(scene), generator=generator) >= settings.missing
-    true = _displaced(_broken(scene, seen, settings, generator), settings, generator)
-    count = round(len(true) * settings.spurious / (1 - settings.spurious))
-    false = _invented(true, count, generator)
-    order = torch.randperm(len(true) + len(false), generator=generator)
-    return Fragments(
-        torch.cat([true.line, false.line]),
-        torch.cat([true.span, false.span]),
-        torch.cat([true.endpoints, false.endpoints]),
-    )[order]
+    """One survey of one whole scene, in random order."""
+    fragments = surveys(stack_lines([scene]), settings, SceneGenerators([generator]))[0]
+    return fragments[fragments.real]
+
+
+def surveys(scenes: LineSet, settings: Survey, random: RandomSource) -> Fragments:
+    """One survey of each scene of a batch, in random order."""
+    segments_of(scenes)
+    real = real_rows(scenes)
+    seen = real & ~random.chance(real, settings.missing)
+    fragments = broken(scenes, _breaks(scenes.lengths(), seen, settings, random))
+    fragments = fragments.with_real(fragments.recorded())
+    draws = NoiseDraws.draw(fragments.real, random)
+    fragments = displaced(fragments, settings.position, settings.direction, draws)
+    fragments = concatenated(fragments, _spurious(fragments, settings.spurious, random))
+    return fragments.gathered(random.order(fragments.real))
 
 
 def choose_windows(
-    source: Fragments, target: Fragments, overlap: float, generator: torch.Generator
+    source: Fragments, target: Fragments, overlap: float, random: RandomSource
 ) -> tuple[Fragments, Fragments]:
-    """Cut both surveys so that about the share ``overlap`` of their lines is in common.
+    """Cut the two surveys of each scene so that about the fraction ``overlap`` of their lines is in common.
 
     Along a random horizontal axis the source keeps what lies before ``middle + half``, the target what lies
-    beyond ``middle - half``; ``half`` is found by bisection. Where missing and invented lines leave less in
-    common than asked for, both sides keep everything.
+    behind ``middle - half``; ``half`` is found by bisection. Where missing and spurious lines leave less in
+    common than ``overlap``, both sides keep everything.
     """
     if not 0 <= overlap <= 1:
         raise InputError(f"overlap must lie between 0 and 1, not {overlap}")
-    angle, place = torch.rand(2, generator=generator, dtype=torch.float64)
-    axis = torch.stack([(math.tau * angle).cos(), (math.tau * angle).sin(), torch.zeros_like(angle)])
-    heights = torch.cat([source.endpoints, target.endpoints]).flatten(0, 1) @ axis
-    middle = float(heights.quantile(0.35 + 0.3 * place))  # neither side is a mere sliver
-    pairs = _same_line(source, target)
+    angle, place = random.uniform(random.each, 2).unbind(-1)
+    axis = torch.stack([(math.tau * angle).cos(), (math.tau * angle).sin(), torch.zeros_like(angle)], -1)
+    heights, real = _heights(concatenated(source, target), axis)
+    middle = _quantile(heights, real, 0.35 + 0.3 * place)  # neither side is a mere sliver
+    pairs = same_line(source, target)
 
-    def windows(half: float) -> tuple[Fragments, Fragments]:
-        before = source.within(axis, -math.inf, middle + half)
-        return before, target.within(axis, middle - half, math.inf)
+    def windows(half: Tensor) -> tuple[Fragments, Fragments]:
+        return source.within(axis, -math.inf, middle + half), target.within(axis, middle - half, math.inf)
 
-    low, high = 0.0, float((heights - middle).abs().max()) + 1e-6
-    for _ in range(_HALVINGS):
+    distance = (heights - middle[:, None]).abs().masked_fill(~real, 0.0)
+    low, high = torch.zeros_like(middle), distance.amax(-1) + 1e-6
+    for _ in range(_BISECTIONS):
         half = (low + high) / 2
-        low, high = (half, high) if _common(*windows(half), pairs) < overlap else (low, half)
-    before, beyond = windows(high)
-    return before[before.recorded()], beyond[beyond.recorded()]
+        too_little = _common(*windows(half), pairs) < overlap
+        low, high = torch.where(too_little, half, low), torch.where(too_little, high, half)
+    before, behind = windows(high)
+    return before.with_real(before.recorded()), behind.with_real(behind.recorded())
 
 
-def surveyed_matches(source: Fragments, target: Fragments) -> Int[Tensor, "k 2"]:
-    """All pairs of fragments that show the same stretch of the same line."""
-    pairs = _same_line(source, target)
-    return pairs[_shown_by_both(source, target, pairs)]
+def _heights(fragments: Fragments, axis: Float[Tensor, "b 3"]) -> tuple[Float[Tensor, "b e"], Bool[Tensor, "b e"]]:
+    """All endpoints along the axis, and which of them are real."""
+    heights = (fragments.endpoints @ axis[:, None, :, None])[..., 0]
+    return heights.flatten(1), fragments.real.repeat_interleave(2, -1)
 
 
-def _same_line(source: Fragments, target: Fragments) -> Tensor:
-    """All pairs of fragments of one line, in the source's order."""
-    order = target.line.argsort(stable=True)
-    ordered = target.line[order]
-    first = torch.searchsorted(ordered, source.line)
-    count = torch.searchsorted(ordered, source.line, right=True) - first
-    count = torch.where(source.line < 0, 0, count)
-    row = torch.arange(len(source)).repeat_interleave(count)
-    place = torch.arange(len(row)) - (count.cumsum(0) - count)[row]
-    return torch.stack([row, order[first[row] + place]], -1)
+def _quantile(
+    values: Float[Tensor, "b n"], real: Bool[Tensor, "b n"], quantile: Float[Tensor, " b"]
+) -> Float[Tensor, " b"]:
+    """The quantile of the real values of each row, with linear interpolation."""
+    ordered = values.masked_fill(~real, torch.inf).sort(-1).values
+    rank = (quantile * (real.sum(-1) - 1))[:, None].clamp_min(0)
+    low, high = ordered.gather(1, rank.floor().long()), ordered.gather(1, rank.ceil().long())
+    return torch.lerp(low, high, rank - rank.floor())[:, 0]
 
 
-def _shown_by_both(source: Fragments, target: Fragments, pairs: Tensor) -> Tensor:
-    one, other = source.span[pairs[:, 0]], target.span[pairs[:, 1]]
-    both = torch.minimum(one[:, 1], other[:, 1]) - torch.maximum(one[:, 0], other[:, 0])
-    return both > _SHORTEST
+def _common(source: Fragments, target: Fragments, pairs: Int[Tensor, "k 2"]) -> Float[Tensor, " b"]:
+    """Fraction of recorded fragments, of both sides together, that have a match."""
+    matched = pairs[overlapping(source, target, pairs)]
+    hits = source.span.new_zeros(len(source))
+    for side, fragments in enumerate((source, target)):
+        hit = torch.zeros_like(fragments.real)
+        hit.view(-1)[matched[:, side]] = True
+        hits = hits + hit.sum(-1)
+    return hits / (source.recorded().sum(-1) + target.recorded().sum(-1)).clamp_min(1)
 
 
-def _common(source: Fragments, target: Fragments, pairs: Tensor) -> float:
-    """Share of recorded fragments, of both sides together, that have a match."""
-    matched = pairs[_shown_by_both(source, target, pairs)]
-    hit = torch.zeros(2, max(len(source), len(target)), dtype=torch.bool)
-    hit[0, matched[:, 0]] = hit[1, matched[:, 1]] = True
-    return int(hit.sum()) / max(1, int(source.recorded().sum() + target.recorded().sum()))
-
-
-def _broken(scene: LineSet, seen: Tensor, settings: Survey, generator: torch.Generator) -> Fragments:
+def _breaks(length: Float[Tensor, "b s"], seen: Bool[Tensor, "b s"], settings: Survey, random: RandomSource) -> Breaks:
     """Split the seen lines at random places, lose a little at each break and move the ends."""
-    rows = seen.nonzero()[:, 0]
-    if scene.endpoints is None:
-        raise InputError("a scan needs a scene of segments")
-    length = scene.lengths()[rows]
-    parts = 1 + torch.poisson(length / settings.piece, generator=generator).long()
-    of = torch.arange(len(rows)).repeat_interleave(parts)  # the line of each fragment
-    place = torch.arange(len(of)) - (parts.cumsum(0) - parts)[of]
+    pieces = torch.where(seen, 1 + random.poisson(length / settings.piece, seen).long(), 0)
+    line, place, real = _pieces(pieces)
+    pieces_of_line = pieces.gather(1, line).clamp_min(1)
     # One random place for each border between two neighbours, so that fragments never overlap.
-    border = torch.rand(len(of) + 1, generator=generator, dtype=torch.float64) - 0.5
-    inner_low, inner_high = place > 0, place + 1 < parts[of]
-    low = place + torch.where(inner_low, 0.8 * border[:-1], 0.0)
-    high = place + 1 + torch.where(inner_high, 0.8 * border[1:], 0.0)
-    lost = 2 * settings.gap * torch.rand(2, len(of), generator=generator, dtype=torch.float64)
-    width = high - low
-    low, high = low + lost[0] * width * inner_low, high - lost[1] * width * inner_high
-    span = torch.stack([low, high], -1) * (length / parts)[of, None]
-    span = span + settings.endpoint * _normal(generator, *span.shape)
-    line = rows[of]
-    start, way = scene.endpoints[line, :1], scene.direction[line, None]
-    fragments = Fragments(line, span, start + span[..., None] * way)
-    return fragments[fragments.recorded()]
+    border = random.rows(real, _borders)
+    inner = torch.stack([place > 0, place + 1 < pieces_of_line], -1)
+    lost = 2 * settings.gap * random.rows(real, _losses)
+    return Breaks(
+        line=line,
+        place=place,
+        pieces=pieces_of_line.to(length.dtype),
+        real=real,
+        moved=torch.where(inner, 0.8 * border, 0.0),
+        lost=lost * inner,
+        offset=settings.endpoint * random.normal(real, 2),
+    )
 
 
-def _displaced(fragments: Fragments, settings: Survey, generator: torch.Generator) -> Fragments:
-    """Turn each fragment about its middle and move it, the less the longer it is."""
-    length = (fragments.span[:, 1] - fragments.span[:, 0]).clamp_min(1.0)[:, None]
-    # n points with independent errors fix the position to 1/sqrt(n), the direction better still.
-    shift = settings.position / length.sqrt() * _normal(generator, len(fragments), 3)
-    angle = math.radians(settings.direction) / length * _normal(generator, len(fragments), 1)
-    axis = normalize(_normal(generator, len(fragments), 3), dim=-1)
-    middle = fragments.endpoints.mean(1, keepdim=True)
-    turned = (fragments.endpoints - middle) @ rotation_exp(angle * axis).mT
-    return Fragments(fragments.line, fragments.span, middle + turned + shift[:, None])
+def _borders(generator: torch.Generator, count: int) -> Float[Tensor, "n 2"]:
+    border = torch.rand(count + 1, generator=generator, dtype=torch.float64) - 0.5
+    return torch.stack([border[:-1], border[1:]], -1)
 
 
-def _invented(true: Fragments, count: int, generator: torch.Generator) -> Fragments:
+def _losses(generator: torch.Generator, count: int) -> Float[Tensor, "n 2"]:
+    return torch.rand(2, count, generator=generator, dtype=torch.float64).mT
+
+
+def _pieces(pieces: Int[Tensor, "b s"]) -> tuple[Int[Tensor, "b n"], Int[Tensor, "b n"], Bool[Tensor, "b n"]]:
+    """The line of each piece and its place on that line, padded; and which of them are real."""
+    lines, count = pieces.shape[1], pieces.sum(-1)
+    flat = pieces.flatten()
+    line_of_piece = torch.arange(len(flat)).repeat_interleave(flat)  # lines numbered through over all scenes
+    real = torch.arange(int(count.amax())) < count[:, None]
+    line, place = torch.zeros(2, *real.shape, dtype=torch.int64)
+    line[real] = line_of_piece % lines
+    place[real] = torch.arange(len(line_of_piece)) - (flat.cumsum(0) - flat)[line_of_piece]
+    return line, place, real
+
+
+def _spurious(true: Fragments, fraction: float, random: RandomSource) -> Fragments:
     """Segments the scene does not have: half of them copies put elsewhere, half of any direction."""
-    count = count if len(true) else 0
-    model = torch.randint(max(1, len(true)), (count,), generator=generator)
-    middle = true.endpoints[model].mean(1) + 0.7 * _normal(generator, count, 3)
-    arm = (true.endpoints[model, 1] - true.endpoints[model, 0]) / 2
-    scale = torch.rand(count, 1, generator=generator, dtype=torch.float64) + 0.2
-    free = normalize(_normal(generator, count, 3), dim=-1) * scale
-    arm = torch.where(torch.rand(count, 1, generator=generator) < 0.5, arm, free)
-    length = 2 * arm.norm(dim=-1)
-    endpoints = torch.stack([middle - arm, middle + arm], 1)
-    span = torch.stack([torch.zeros_like(length), length], -1)
-    return Fragments(torch.full((count,), -1), span, endpoints)
-
-
-def _normal(generator: torch.Generator, *shape: int) -> Tensor:
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+    recorded = true.real.sum(-1)
+    count = (recorded.double() * fraction / (1 - fraction)).round()
+    real = torch.arange(int(count.amax())) < count[:, None]
+    rows = (~true.real).long().argsort(dim=-1, stable=True)  # the recorded ones first
+    models = true.gathered(rows.gather(1, random.integers(real, recorded.clamp_min(1)))).with_real(real)
+    offset = 0.7 * random.normal(real, 3)
+    scale = random.uniform(real, 1) + 0.2
+    free = normalize(random.normal(real, 3), dim=-1) * scale
+    copied = random.chance(real, 0.5)[..., None]
+    return spurious(models, offset, torch.where(copied, half_vectors(models), free))

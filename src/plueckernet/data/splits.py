@@ -1,4 +1,4 @@
-"""Which scenes are for training and which for testing."""
+"""The split of scenes into training and test sets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TEST_PERCENT = 15  # 525 of 3,500 houses and 298 of 1,981 cells, as in the paper
 
 
 def split_names(names: Sequence[str], seed: int) -> dict[str, str]:
-    """``train`` or ``test`` for each name; the order in which the names come makes no difference."""
+    """``train`` or ``test`` for each name; the order of the names does not matter."""
     shuffled = sorted(names)
     random.Random(seed).shuffle(shuffled)
     tested = -(-TEST_PERCENT * len(shuffled) // 100)  # rounded up

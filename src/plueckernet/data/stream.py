@@ -1,4 +1,4 @@
-"""An endless stream of training pairs: processes make scenes, the device draws pairs from them."""
+"""An endless stream of training pairs: worker processes make scenes, the device draws pairs from them."""
 
 from __future__ import annotations
 
@@ -20,39 +20,40 @@ from torch import Tensor
 
 from plueckernet.data.batches import PairBatch, SceneBatch, mixed_batch, paper_batch
 from plueckernet.data.primitives import to_segments
+from plueckernet.data.random_source import DeviceGenerator
 from plueckernet.data.scenes import make_scene
 from plueckernet.errors import InputError
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.io import read_lines
 
-_CHUNK = 64  # scenes made at once where none are exchanged
-_AHEAD = 4  # chunks that each process is asked for before they are needed
-_STEPS = 1 << 32  # more than any training has: keeps the seeds of two trainings apart
+_CHUNK = 64  # scenes made at a time where the pool does not change
+_AHEAD = 4  # chunks that each worker is asked for in advance
+_MAX_STEPS = 1 << 32  # of a training: keeps the seeds of two trainings apart
 
 Chunk = tuple[Float[np.ndarray, "c s 2 3"], Int[np.ndarray, " c"]]  # segments, and how many are real
 
 
 @dataclass(frozen=True)
 class StreamSettings:
-    """What training sees."""
+    """The pairs that training sees."""
 
-    protocol: Literal["mixed", "paper"] = "mixed"  # parts and surveys, any rotation; or the paper's, directed
+    protocol: Literal["mixed", "paper"] = "mixed"  # random subsets and surveys, any rotation; or the paper's, directed
     scenes: tuple[str, ...] = ("varied",)  # kinds, of :data:`plueckernet.data.scenes.SCENES`
-    lines: str = ""  # instead: a folder of line maps, in any format that `read_lines` reads
-    sizes: tuple[int, ...] = (256,)  # most lines of a map, step by step in turn
-    keep: tuple[float, float] = (0.15, 1.0)  # share of the lines that a random part has
-    surveys: float = 0.6  # share of pairs that are surveys of neighbouring places
-    infinite: float = 0.3  # share of batches that are shown without endpoints, fewer of them surveys
-    pool: int = 4096  # scenes that are drawn from
-    fresh: int = 16  # of them replaced at every step
-    stored: int = 1024  # most lines of a scene: a neighbourhood, or a random part of it
+    lines: str = ""  # a folder of line maps to use instead, in any format that `read_lines` reads
+    sizes: tuple[int, ...] = (256,)  # most lines of a map; steps take them in turn
+    keep: tuple[float, float] = (0.15, 1.0)  # fraction of the lines that each side keeps, lowest and highest
+    surveys: float = 0.6  # fraction of pairs that are surveys of neighbouring places
+    infinite: float = 0.3  # fraction of batches without endpoints; in them, surveys are a quarter as frequent
+    pool: int = 4096  # scenes that pairs are drawn from
+    fresh: int = 16  # scenes of the pool that are replaced at every step
+    stored: int = 1024  # most lines of a scene; of larger scenes a neighbourhood or a random subset
 
 
 class PairStream:
-    """Batches of pairs; each is a function of the settings, the seed and the step alone, so that training resumes.
+    """Batches of pairs. A batch depends only on the settings, the seed and the step, so that training can resume.
 
-    Of ``world`` streams the one of ``rank`` gives the pairs ``rank, rank + world, ...`` of the joint batch. A step with
-    larger maps has fewer pairs, so that all cost about the same.
+    There are ``world`` streams; stream ``rank`` gives the pairs ``rank, rank + world, ...`` of the joint batch. A step
+    with larger maps has fewer pairs, so that all steps cost about the same.
     """
 
     def __init__(
@@ -69,13 +70,13 @@ class PairStream:
         self.settings, self._batch, self._device, self._seed = settings, batch, device, seed
         self._rank, self._world = rank, world
         self._chunk = settings.fresh or _CHUNK
-        self._held = max(1, settings.pool // self._chunk)  # chunks of the pool
-        self._next = 0  # the chunk that enters the pool next; the pool holds those before it
+        self._capacity = max(1, settings.pool // self._chunk)  # chunks that the pool holds
+        self._next = 0  # number of the chunk that enters the pool next, after those that the pool holds
         self._asked: deque[Future[Chunk]] = deque()
         spawn = multiprocessing.get_context("spawn")
         self._executor = ProcessPoolExecutor(workers, spawn, start_worker) if workers else None
         self._workers = workers
-        shape = (self._held * self._chunk, settings.stored)
+        shape = (self._capacity * self._chunk, settings.stored)
         self._endpoints = torch.zeros(*shape, 2, 3, device=device)
         self._counts = torch.zeros(shape[0], dtype=torch.long, device=device)
 
@@ -83,36 +84,36 @@ class PairStream:
         """The pairs of a step."""
         s = self.settings
         self._fill(step if s.fresh else 0)
-        generator = torch.Generator(device=self._device).manual_seed(self._seed * _STEPS + step)
+        generator = torch.Generator(device=self._device).manual_seed(self._seed * _MAX_STEPS + step)
         lines = s.sizes[step % len(s.sizes)]
         pairs = max(self._world, round(self._batch * (s.sizes[0] / lines) ** 2))
         scene = torch.randint(len(self._counts), (pairs,), generator=generator, device=self._device)
         counts = self._counts[scene]
         real = torch.arange(s.stored, device=self._device) < counts[:, None]
-        scenes = SceneBatch(self._endpoints[scene], real)
-        with float32_products("highest"):  # what is good enough for a network moves lines by millimetres
+        scenes, random = SceneBatch(self._endpoints[scene], real), DeviceGenerator(generator, pairs)
+        with float32_products("highest"):  # the precision that networks tolerate would move lines by millimetres
             if s.protocol == "paper":
-                joint = paper_batch(scenes, lines, s.keep, generator)
+                joint = paper_batch(scenes, lines, s.keep, random)
             else:
                 infinite = _alternating(step // len(s.sizes), s.infinite)
                 surveys = s.surveys / 4 if infinite else s.surveys
-                joint = mixed_batch(scenes, lines, s.keep, surveys, infinite, generator)
+                joint = mixed_batch(scenes, lines, s.keep, surveys, infinite, random)
         return joint if self._world == 1 else _rows(joint, slice(self._rank, None, self._world))
 
     def close(self) -> None:
-        """Send the processes home."""
+        """Stop the worker processes."""
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
 
     def _fill(self, first: int) -> None:
-        """Let the pool hold the chunks from ``first`` on."""
-        if not first <= self._next <= first + self._held:
+        """Fill the pool with the chunks that begin with ``first``."""
+        if not first <= self._next <= first + self._capacity:
             self._asked.clear()
             self._next = first
-        while self._next < first + self._held:
+        while self._next < first + self._capacity:
             self._ask()
             endpoints, counts = self._asked.popleft().result()
-            start = self._next % self._held * self._chunk
+            start = self._next % self._capacity * self._chunk
             rows = slice(start, start + self._chunk)
             self._endpoints[rows], self._counts[rows] = self._sent(endpoints), self._sent(counts)
             self._next += 1
@@ -120,13 +121,13 @@ class PairStream:
             self._ask()
 
     def _sent(self, array: np.ndarray) -> Tensor:
-        """An array on the device; from pinned memory, or a GPU would have to finish its work first."""
+        """An array on the device, copied from pinned memory so that a GPU need not finish its work first."""
         tensor = torch.from_numpy(array)
         pinned = tensor.pin_memory() if self._endpoints.is_cuda else tensor
         return pinned.to(self._device, non_blocking=True)
 
     def _ask(self) -> None:
-        """Have the coming chunks made."""
+        """Request the next chunks."""
         wanted = 1 if self._executor is None else _AHEAD * self._workers
         while len(self._asked) < wanted:
             first = (self._next + len(self._asked)) * self._chunk
@@ -140,25 +141,25 @@ class PairStream:
 
 
 def start_worker() -> None:
-    """What a process does first: it takes one core, and leaves Ctrl-C to the one that asks it for scenes."""
+    """Set up a worker process: it uses one core and leaves Ctrl-C to the main process."""
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def make_chunk(settings: StreamSettings, seed: int, numbers: range) -> Chunk:
-    """Some scenes of the stream as padded segments, and how many each has."""
+    """Some scenes of the stream as padded segments, and the number of segments of each."""
     make = _maker(settings.scenes, settings.lines)
     endpoints = np.zeros((len(numbers), settings.stored, 2, 3), dtype=np.float32)
     counts = np.zeros(len(numbers), dtype=np.int64)
     for row, number in enumerate(numbers):
         rng = np.random.default_rng([seed, number])
-        segments = _some(make(int(rng.integers(1 << 31)), rng), settings, rng)
+        segments = _stored(make(int(rng.integers(1 << 31)), rng), settings, rng)
         endpoints[row, : len(segments)], counts[row] = segments, len(segments)
     return endpoints, counts
 
 
-def _some(segments: Float[np.ndarray, "n 2 3"], settings: StreamSettings, rng: np.random.Generator) -> np.ndarray:
-    """All, or as many as are stored: any of them, or those about a random one."""
+def _stored(segments: Float[np.ndarray, "n 2 3"], settings: StreamSettings, rng: np.random.Generator) -> np.ndarray:
+    """All segments, or as many as are stored: a random subset, or the neighbours of a random segment."""
     if len(segments) <= settings.stored:
         return segments
     if settings.protocol == "paper" or rng.random() < 0.5:
@@ -170,7 +171,7 @@ def _some(segments: Float[np.ndarray, "n 2 3"], settings: StreamSettings, rng: n
 
 @cache
 def _maker(kinds: tuple[str, ...], folder: str) -> Callable[[int, np.random.Generator], np.ndarray]:
-    """Segments of a scene by its seed."""
+    """A function that gives the segments of a scene by its seed."""
     if not folder:
         return lambda seed, rng: to_segments(make_scene(kinds[rng.integers(len(kinds))], seed))
     if not Path(folder).is_dir():
@@ -190,7 +191,7 @@ def _centred(lines: LineSet, path: Path) -> LineSet:
 
 @contextmanager
 def float32_products(precision: Literal["highest", "high"]) -> Iterator[None]:
-    """Compute products of float32 matrices to their last digit, or on a GPU in TF32, which keeps three of them."""
+    """Compute products of float32 matrices in full precision, or on a GPU in TF32, which keeps three digits."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(precision)
     try:
@@ -199,12 +200,12 @@ def float32_products(precision: Literal["highest", "high"]) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def _alternating(turn: int, share: float) -> bool:
-    """True for that share of all turns, evenly."""
-    return int((turn + 1) * share) > int(turn * share)
+def _alternating(turn: int, fraction: float) -> bool:
+    """True for a fraction of all turns, evenly spaced."""
+    return int((turn + 1) * fraction) > int(turn * fraction)
 
 
 def _rows(batch: PairBatch, rows: slice) -> PairBatch:
     pose = batch.target_T_source
-    source, target = (one.mapped(lambda tensor: tensor[rows]) for one in (batch.source, batch.target))
+    source, target = (lines.mapped(lambda tensor: tensor[rows]) for lines in (batch.source, batch.target))
     return PairBatch(source, target, batch.correspondence[rows], Pose(pose.rotation[rows], pose.translation[rows]))
