@@ -142,7 +142,7 @@ BROKEN = [
     ("a.xyz", b"# nothing\n", "no points"),
     ("a.xyz", b"", "the file is empty"),
     ("a.foo", b"what", "unrecognised"),
-    ("a.bin", b"12345", "5 bytes are no rows"),
+    ("a.bin", b"12345", "5 bytes are not rows"),
     ("a.npy", b"\x93NUMPY\x01\x00", "not an array"),
     ("a.ply", b"ply\nformat ascii 1.0\nelement vertex 2\nproperty float x\nend_header\n1\n2\n", "no vertices with"),
     ("a.ply", b"ply\nformat ascii 1.0\nelement vertex 2\nproperty float x\nproperty float y\nproperty float z\n"
@@ -153,7 +153,7 @@ BROKEN = [
     ("a.pcd", (PCD + "DATA ascii\n1 2 3\n").encode(), "ends after 1 of 2 points"),
     ("a.pcd", (PCD + "DATA binary\n1234").encode(), "ends before its 2 points"),
     ("a.pcd", (PCD + "DATA binary_compressed\n").encode() + struct.pack("<2I", 3, 24) + b"\xff\0\0", "damaged"),
-    ("a.pcd", (PCD + "DATA binary_compressed\n").encode() + struct.pack("<2I", 3, 7) + b"\xff\0\0", "do not hold 2"),
+    ("a.pcd", (PCD + "DATA binary_compressed\n").encode() + struct.pack("<2I", 3, 7) + b"\xff\0\0", "do not contain 2"),
     ("a.pcd", (PCD + "DATA morse\n").encode(), "a.pcd:9: expected DATA ascii"),
     ("a.pcd", PCD.replace("x y z", "u v w").encode() + b"DATA ascii\n", "no fields x, y, z"),
     ("a.vtk", b"# vtk DataFile Version 3.0\nt\nASCII\nDATASET POLYDATA\nPOINTS 2 float\n1 2 3\n", "ends after 1 of 2"),
