@@ -1,0 +1,248 @@
+"""Which settings matter: each is varied by -50 % and +50 %, one at a time.
+
+``python -m benchmarks.sensitivity extraction`` writes ``results/sensitivity_extraction.json``.
+
+A setting matters if one of its variations changes one metric by more than `MIN_CHANGE` and by more than `NOISE_FACTOR`
+times the largest change of this metric among the seeds of the default settings.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from benchmarks.extraction import SENSORS, seen
+from benchmarks.harness import progress, save
+from benchmarks.synthetic_clouds import agreement, boxes, dense, facade, lidar, photograph
+from plueckernet.errors import InputError
+from plueckernet.extraction import Intrinsics, PointCloudSettings, RgbdSettings, extract_lines, extract_rgbd
+
+FACTORS = (0.5, 1.5)
+SEEDS = 5  # of the default settings, which show the change that chance makes
+MIN_CHANGE = 0.01
+NOISE_FACTOR = 2.0
+WORKERS = 2  # processes
+
+Metrics = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Study:
+    """Settings whose fields are varied, and a measurement of their effect.
+
+    Attributes:
+        settings: A frozen dataclass, which may contain others.
+        measure: Metrics of settings, each in [0, 1].
+        reseeded: The settings with another seed.
+        skipped: Dotted names of fields that are not varied, with the reason.
+    """
+
+    settings: Any
+    measure: Callable[[Any], Metrics]
+    reseeded: Callable[[Any, int], Any]
+    skipped: dict[str, str]
+
+
+def variations(settings: Any, factors: tuple[float, ...] = FACTORS) -> Iterator[tuple[str, float, Any]]:
+    """Dotted name, value and settings for each numeric field times each factor.
+
+    Integers are rounded. A value above 1 of a field that has to be a fraction becomes 1. Other values that the settings
+    do not allow are left out.
+    """
+    for name, value in ((each.name, getattr(settings, each.name)) for each in fields(settings)):
+        if is_dataclass(value):
+            for inner, number, changed in variations(value, factors):
+                yield f"{name}.{inner}", number, replace(settings, **{name: changed})
+        elif isinstance(value, tuple):
+            for place, number in enumerate(value):
+                for varied in _values(number, factors):
+                    changed = (*value[:place], varied, *value[place + 1 :])
+                    yield from _allowed(settings, name, f"{name}.{place}", varied, changed)
+        else:
+            for varied in _values(value, factors):
+                yield from _allowed(settings, name, name, varied, varied)
+
+
+def _values(value: object, factors: tuple[float, ...]) -> list[int | float]:
+    """The number times the factors; nothing for what is no number, or where rounding changes nothing."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return []
+    scaled = [round(value * factor) if isinstance(value, int) else value * factor for factor in factors]
+    return [number for number in scaled if number != value]
+
+
+def _allowed(settings: Any, name: str, label: str, varied: float, value: Any) -> Iterator[tuple[str, float, Any]]:
+    for number, candidate in ((varied, value), (1.0, 1.0)):
+        try:
+            yield label, number, replace(settings, **{name: candidate})
+        except InputError:
+            continue
+        return
+
+
+def main(name: str) -> None:
+    """Run a study and write ``results/sensitivity_NAME.json``."""
+    study = STUDIES[name]
+    varied = [each for each in variations(study.settings) if each[0] not in study.skipped]
+    reseeded = [study.reseeded(study.settings, seed) for seed in range(1, SEEDS)]
+    tasks = [study.settings, *reseeded, *(settings for _, _, settings in varied)]
+    with ProcessPoolExecutor(WORKERS) as pool:
+        results = list(progress(pool.map(study.measure, tasks), name, len(tasks)))
+    default, by_seed, by_variation = results[0], results[1:SEEDS], results[SEEDS:]
+    noise = {metric: max(abs(result[metric] - value) for result in by_seed) for metric, value in default.items()}
+    rows: dict[str, dict[str, Any]] = {}
+    for (label, value, _), result in zip(varied, by_variation, strict=True):
+        row = rows.setdefault(label, {"default": _value(study.settings, label), "values": [], "changes": []})
+        row["values"].append(value)
+        row["changes"].append({metric: round(result[metric] - default[metric], 4) for metric in default})
+    for row in rows.values():
+        row |= _verdict(row["changes"], noise)
+    save(
+        f"sensitivity_{name}",
+        {
+            "rule": {"min_change": MIN_CHANGE, "noise_factor": NOISE_FACTOR, "seeds": SEEDS},
+            "default": default,
+            "noise": noise,
+            "fields": rows,
+            "skipped": study.skipped,
+        },
+    )
+    print("\n".join(table(rows)))
+
+
+def _value(settings: Any, label: str) -> float:
+    """The value of a field by its dotted name; a number names an element of a tuple."""
+    for name in label.split("."):
+        settings = settings[int(name)] if name.isdigit() else getattr(settings, name)
+    return float(settings)
+
+
+def _verdict(changes: list[Metrics], noise: Metrics) -> dict[str, Any]:
+    """Whether a setting matters, and the metric that changes most relative to its limit."""
+    limits = {metric: max(MIN_CHANGE, NOISE_FACTOR * value) for metric, value in noise.items()}
+    ratios = {metric: max(abs(change[metric]) / limits[metric] for change in changes) for metric in noise}
+    most = max(ratios, key=lambda metric: ratios[metric])
+    largest = max((change[most] for change in changes), key=abs)
+    verdict = "matters" if ratios[most] > 1 else "does not matter"
+    return {"verdict": verdict, "most": most, "largest_change": largest, "ratio_to_limit": round(ratios[most], 2)}
+
+
+def table(rows: dict[str, dict[str, Any]]) -> list[str]:
+    """The result as Markdown, the settings that matter most first."""
+    lines = ["| setting | default | tried | largest change | verdict |", "|---|---|---|---|---|"]
+    for name, row in sorted(rows.items(), key=lambda item: -item[1]["ratio_to_limit"]):
+        values = ", ".join(f"{value:g}" for value in row["values"])
+        change = f"{100 * row['largest_change']:+.1f} points, {row['most']}"
+        lines.append(f"| `{name}` | {row['default']:g} | {values} | {change} | {row['verdict']} |")
+    return lines
+
+
+@dataclass(frozen=True)
+class ExtractionSettings:
+    """All settings of extraction: from clouds and from images."""
+
+    clouds: PointCloudSettings = field(default_factory=lambda: PointCloudSettings(workers=1))
+    images: RgbdSettings = field(default_factory=RgbdSettings)
+
+
+@dataclass(frozen=True, eq=False)
+class Cloud:
+    """Points, the edges to be found, how near a line has to be, and changes of the settings for this cloud."""
+
+    points: np.ndarray
+    edges: np.ndarray
+    distance: float = 0.03  # m
+    angle: float = 2.0  # degrees
+    changes: dict[str, Any] = field(default_factory=dict)
+
+
+LARGE_CLOUD_SCALE = 1 / 35  # a cloud of 15,000 points represents one of 525,000
+
+
+@cache
+def clouds() -> dict[str, Cloud]:
+    """Small clouds that between them need every step of the extraction."""
+    box, front, corner = boxes(np.random.default_rng(1), 1, 2.2), facade(1, 1), boxes(np.random.default_rng(0))
+    wide = {"distance": 0.1, "angle": 5.0}
+    scans = {
+        "LiDAR": (corner, SENSORS["boxes"], {}),
+        "LiDAR with viewpoint": (corner, SENSORS["boxes"], {"viewpoint": SENSORS["boxes"]}),
+    }
+    result = {
+        "box": Cloud(dense(box, 0.04, 0.002, np.random.default_rng(1)), box.edges),
+        "box with noise": Cloud(dense(box, 0.04, 0.012, np.random.default_rng(2)), box.edges),
+        "façade": Cloud(dense(front, 0.05, 0.003, np.random.default_rng(3)), front.edges),
+        "façade scattered": Cloud(dense(front, 0.03, 0.03, np.random.default_rng(4)), front.edges, **wide),
+        "façade in tiles": Cloud(
+            dense(front, 0.05, 0.003, np.random.default_rng(5)), front.edges, changes={"tile_points": 4000}
+        ),
+    }
+    for name, (scene, sensor, changes) in scans.items():
+        points = lidar(scene, np.array(sensor), 32, 0.02, np.random.default_rng(6))
+        result[name] = Cloud(points, scene.edges[seen(points, scene.edges)], **wide, changes=changes)
+    return result
+
+
+@cache
+def cloud_metrics(settings: PointCloudSettings) -> Metrics:
+    """Recall and precision on each cloud."""
+    scale = replace(settings.scale, large_cloud=round(settings.scale.large_cloud * LARGE_CLOUD_SCALE))
+    metrics = {}
+    for name, cloud in clouds().items():
+        lines = extract_lines(cloud.points, replace(settings, scale=scale, **cloud.changes)).endpoints
+        result = agreement(lines, cloud.edges, distance=cloud.distance, angle=cloud.angle, step=0.02)
+        metrics |= {f"{name}: {key}": result[key] for key in ("recall", "precision")}
+    return metrics
+
+
+@cache
+def image_metrics(settings: RgbdSettings) -> Metrics:
+    """Recall and precision over frames of two scenes."""
+    results = []
+    for scene, eye, target in (
+        (boxes(np.random.default_rng(0)), (3.9, 3.7, 1.8), (1.2, 1.2, 0.5)),
+        (boxes(np.random.default_rng(2)), (3.9, 2.0, 1.5), (1.2, 1.5, 0.6)),
+        (facade(2, 1), (2.0, -2.9, 1.6), (3.0, 0.0, 1.5)),
+    ):
+        frame = photograph(scene, np.array(eye), np.array(target), np.random.default_rng(7))
+        lines = extract_rgbd(frame.image, frame.depth, Intrinsics(500, 500, 320, 240), settings).endpoints
+        results.append(agreement(lines, frame.edges, distance=0.05, angle=4.0))
+    return {f"images: {key}": float(np.mean([each[key] for each in results])) for key in ("recall", "precision")}
+
+
+def extraction_metrics(settings: ExtractionSettings) -> Metrics:
+    """Of clouds and images."""
+    return cloud_metrics(settings.clouds) | image_metrics(settings.images)
+
+
+def reseeded_extraction(settings: ExtractionSettings, seed: int) -> ExtractionSettings:
+    """The settings with another seed of the samples."""
+    return ExtractionSettings(replace(settings.clouds, seed=seed), replace(settings.images, seed=seed))
+
+
+STUDIES: dict[str, Study] = {
+    "extraction": Study(
+        ExtractionSettings(),
+        extraction_metrics,
+        reseeded_extraction,
+        {
+            "clouds.workers": "changes the time only",
+            "clouds.tile_points": "bounds the memory",
+            "clouds.seed": "measured as noise",
+            "images.seed": "measured as noise",
+            "images.max_depth": "the range of the sensor",
+            "images.noise.0": "the noise of the sensor",
+            "images.noise.1": "the noise of the sensor",
+        },
+    ),
+}
+
+if __name__ == "__main__":
+    for study_name in sys.argv[1:] or STUDIES:
+        main(study_name)
