@@ -1,4 +1,4 @@
-"""Tiles: each point has one, and lines cut at tiles add up to what they were."""
+"""Tiles: each point is in one tile, and the pieces of a line cut at tiles add up to the line."""
 
 from __future__ import annotations
 
