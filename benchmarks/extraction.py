@@ -1,6 +1,6 @@
 """Lines from clouds whose edges are known: recall, precision, speed and memory.
 
-``python -m benchmarks.extraction`` runs all parts. With names (``quality``, ``lidar``, ``large``) it runs only these and
+``python -m benchmarks.extraction`` runs it all; with names (``quality``, ``lidar``, ``large``) it runs these only and
 keeps the results of the others. Times are CPU times, so that a busy machine does not change them much.
 """
 

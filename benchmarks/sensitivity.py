@@ -78,12 +78,11 @@ def _values(value: object, factors: tuple[float, ...]) -> list[int | float]:
 
 
 def _allowed(settings: Any, name: str, label: str, varied: float, value: Any) -> Iterator[tuple[str, float, Any]]:
-    for number, candidate in ((varied, value), (1.0, 1.0)):
-        try:
-            yield label, number, replace(settings, **{name: candidate})
-        except InputError:
-            continue
-        return
+    try:
+        yield label, varied, replace(settings, **{name: value})
+    except InputError:
+        if isinstance(value, float) and value > 1:
+            yield label, 1.0, replace(settings, **{name: 1.0})
 
 
 def main(name: str) -> None:
