@@ -95,26 +95,20 @@ def main(name: str) -> None:
     tasks = [study.settings, *reseeded, *(settings for _, _, settings in varied)]
     with ProcessPoolExecutor(WORKERS) as pool:
         results = list(progress(pool.map(study.measure, tasks), name, len(tasks)))
-    default, by_seed, by_variation = results[0], results[1:SEEDS], results[SEEDS:]
-    noise = {metric: max(abs(result[metric] - value) for result in by_seed) for metric, value in default.items()}
+    default = results[0]
+    noise = {metric: max(abs(result[metric] - default[metric]) for result in results[1:SEEDS]) for metric in default}
     rows: dict[str, dict[str, Any]] = {}
-    for (label, value, _), result in zip(varied, by_variation, strict=True):
+    for (label, value, _), result in zip(varied, results[SEEDS:], strict=True):
         row = rows.setdefault(label, {"default": _value(study.settings, label), "values": [], "changes": []})
         row["values"].append(value)
         row["changes"].append({metric: round(result[metric] - default[metric], 4) for metric in default})
-    for row in rows.values():
-        row |= _verdict(row["changes"], noise)
+    judged = {label: row | _verdict(row["changes"], noise) for label, row in rows.items()}
+    rule = {"min_change": MIN_CHANGE, "noise_factor": NOISE_FACTOR, "seeds": SEEDS}
     save(
         f"sensitivity_{name}",
-        {
-            "rule": {"min_change": MIN_CHANGE, "noise_factor": NOISE_FACTOR, "seeds": SEEDS},
-            "default": default,
-            "noise": noise,
-            "fields": rows,
-            "skipped": study.skipped,
-        },
+        {"rule": rule, "default": default, "noise": noise, "fields": judged, "skipped": study.skipped},
     )
-    print("\n".join(table(rows)))
+    print("\n".join(table(judged)))
 
 
 def _value(settings: Any, label: str) -> float:

@@ -119,9 +119,9 @@ def _tangents(position: Float64[np.ndarray, "c 3"], steps: int) -> Float64[np.nd
 
 
 def straight_pieces(
-    position: Float64[np.ndarray, "b 3"], chain: Int64[np.ndarray, " b"], tolerance: Float64[np.ndarray, " b"]
+    position: Float64[np.ndarray, "b 3"], chain: Int64[np.ndarray, " b"], max_deviation: Float64[np.ndarray, " b"]
 ) -> Int64[np.ndarray, "s 2"]:
-    """First and last index of pieces of chains that deviate from their chord by less than the tolerance.
+    """First and last index of pieces of chains that deviate from their chord by less than the largest deviation.
 
     A chain is cut at the node with the largest deviation until its pieces are straight (Douglas and Peucker).
     """
@@ -134,7 +134,7 @@ def straight_pieces(
             start, end = pending.pop()
             if end - start < 2:
                 continue
-            deviation = _off_chord(position[start : end + 1]) / tolerance[start : end + 1]
+            deviation = _off_chord(position[start : end + 1]) / max_deviation[start : end + 1]
             worst = int(deviation.argmax())
             if deviation[worst] > 1.0:
                 pending += [(start, start + worst), (start + worst, end)]

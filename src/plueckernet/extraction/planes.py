@@ -22,9 +22,9 @@ from plueckernet.settings import check_at_least, check_fraction, check_positive
 class PlaneSettings:
     """How planes grow."""
 
-    min_tolerance: float = 0.25  # least distance from a plane up to which a node belongs to it, in spacings
+    min_flatness: float = 0.25  # distance from a plane up to which a node always belongs to it, in spacings
     max_link_angle: float = 15.0  # between the normals of linked neighbours, in degrees
-    max_link_height: float = 1.5  # of a node above its neighbour's plane, in tolerances
+    max_link_height: float = 1.5  # of a node above its neighbour's plane, in distances of a plane's nodes
     max_member_angle: float = 25.0  # between the normals of a plane and of its nodes, in degrees
     min_flat_fraction: float = 0.9  # fraction of a region's nodes near one plane for the region to be flat
     split_rounds: int = 6  # how often regions that are not flat are split
@@ -38,7 +38,7 @@ class PlaneSettings:
         check_at_least(self, 1, "split_rounds", "planes_per_split", "hypotheses", "scored_nodes")
         check_at_least(self, 0, "refits", "fill_rounds")
         check_fraction(self, "min_flat_fraction")
-        check_positive(self, "min_tolerance", "max_link_angle", "max_link_height", "max_member_angle")
+        check_positive(self, "min_flatness", "max_link_angle", "max_link_height", "max_member_angle")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,13 +67,13 @@ def grow_planes(
     settings: PlaneSettings = PlaneSettings(),
 ) -> Planes:
     """Planes of at least ``min_nodes`` nodes; a node belongs to a plane up to the distance ``flatness`` from it."""
-    tolerance = np.maximum(flatness, settings.min_tolerance * nodes.spacing)
-    links = _links(nodes, tolerance, settings)
+    max_distance = np.maximum(flatness, settings.min_flatness * nodes.spacing)
+    links = _links(nodes, max_distance, settings)
     label = np.full(len(nodes), -1, np.int64)
     region = _regions(links, np.zeros(len(nodes), np.int64), nodes.smooth, min_nodes)
     count = 0
     for _ in range(settings.split_rounds):
-        label, count, region = _split(nodes, region, label, count, tolerance, rng, settings)
+        label, count, region = _split(nodes, region, label, count, max_distance, rng, settings)
         region = _regions(links, region, region >= 0, min_nodes)
         if (region < 0).all():
             break
@@ -81,7 +81,7 @@ def grow_planes(
         return Planes(np.empty((0, 3)), np.empty(0), label)
     normal, offset = _fits(nodes, label, count)
     for _ in range(settings.fill_rounds):
-        label = _filled(nodes, normal, offset, label, tolerance)
+        label = _filled(nodes, normal, offset, label, max_distance)
     return _numbered(nodes, label, count, min_nodes)
 
 
@@ -95,7 +95,7 @@ def fit_plane(
     return vectors[:, 0], float(vectors[:, 0] @ centre)
 
 
-def _links(nodes: Nodes, tolerance: Float64[np.ndarray, " m"], settings: PlaneSettings) -> Int64[np.ndarray, "2 e"]:
+def _links(nodes: Nodes, max_distance: Float64[np.ndarray, " m"], settings: PlaneSettings) -> Int64[np.ndarray, "2 e"]:
     """Pairs of neighbouring nodes with similar normals, the second near the plane of the first."""
     min_cosine = np.cos(np.radians(settings.max_link_angle))
     links = []
@@ -103,7 +103,7 @@ def _links(nodes: Nodes, tolerance: Float64[np.ndarray, " m"], settings: PlaneSe
     for column in range(1, nodes.neighbours.shape[1]):
         end = nodes.neighbours[start, column].astype(np.int64)
         step = nodes.position[end] - nodes.position[start]
-        max_height = settings.max_link_height * np.maximum(tolerance[start], tolerance[end])
+        max_height = settings.max_link_height * np.maximum(max_distance[start], max_distance[end])
         similar = np.abs(np.einsum("ij,ij->i", nodes.normal[start], nodes.normal[end])) > min_cosine
         near = np.abs(np.einsum("ij,ij->i", nodes.normal[start], step)) < max_height
         keep = similar & near & nodes.smooth[end]
@@ -130,7 +130,7 @@ def _split(
     region: Int64[np.ndarray, " m"],
     label: Int64[np.ndarray, " m"],
     count: int,
-    tolerance: Float64[np.ndarray, " m"],
+    max_distance: Float64[np.ndarray, " m"],
     rng: np.random.Generator,
     settings: PlaneSettings,
 ) -> tuple[Int64[np.ndarray, " m"], int, Int64[np.ndarray, " m"]]:
@@ -147,7 +147,7 @@ def _split(
         position, normal = nodes.position[members], nodes.normal[members].astype(np.float64)
         weight = nodes.spacing[members] ** 2
         plane, offset = fit_plane(position, weight)
-        inside = _inside(position, normal, plane, offset, tolerance[members], settings)
+        inside = _inside(position, normal, plane, offset, max_distance[members], settings)
         if inside.mean() > settings.min_flat_fraction:
             label[members[inside]] = count
             count += 1
@@ -155,7 +155,7 @@ def _split(
             rest[members] = new_regions
             new_regions += 1
             continue
-        groups = _best_planes(position, normal, weight, tolerance[members], rng, settings)
+        groups = _best_planes(position, normal, weight, max_distance[members], rng, settings)
         rest[members] = np.where(groups >= 0, groups + new_regions, -1)
         new_regions += int(groups.max()) + 1
     return label, count, rest
@@ -165,7 +165,7 @@ def _best_planes(
     position: Float64[np.ndarray, "n 3"],
     normal: Float64[np.ndarray, "n 3"],
     weight: Float64[np.ndarray, " n"],
-    tolerance: Float64[np.ndarray, " n"],
+    max_distance: Float64[np.ndarray, " n"],
     rng: np.random.Generator,
     settings: PlaneSettings,
 ) -> Int64[np.ndarray, " n"]:
@@ -182,15 +182,15 @@ def _best_planes(
         offset = np.einsum("ij,ij->i", position[seed], normal[seed])
         distance = np.abs(position[scored] @ normal[seed].T - offset)
         aligned = np.abs(normal[scored] @ normal[seed].T) > min_cosine
-        fits = (distance < tolerance[scored, None]) & aligned
+        fits = (distance < max_distance[scored, None]) & aligned
         best = int((fits * weight[scored, None]).sum(axis=0).argmax())
         plane, height = normal[seed[best]], float(offset[best])
         for _ in range(settings.refits):
-            inside = _inside(position[left], normal[left], plane, height, tolerance[left], settings)
+            inside = _inside(position[left], normal[left], plane, height, max_distance[left], settings)
             if inside.sum() < 3:
                 break
             plane, height = fit_plane(position[left[inside]], weight[left[inside]])
-        group[left[_inside(position[left], normal[left], plane, height, tolerance[left], settings)]] = number
+        group[left[_inside(position[left], normal[left], plane, height, max_distance[left], settings)]] = number
     group[group < 0] = group.max() + 1
     return group
 
@@ -200,12 +200,12 @@ def _inside(
     normal: Float64[np.ndarray, "n 3"],
     plane: Float64[np.ndarray, " 3"],
     offset: float,
-    tolerance: Float64[np.ndarray, " n"],
+    max_distance: Float64[np.ndarray, " n"],
     settings: PlaneSettings,
 ) -> Bool[np.ndarray, " n"]:
     """Which nodes lie on a plane and have its normal."""
     aligned = np.abs(normal @ plane) > np.cos(np.radians(settings.max_member_angle))
-    return (np.abs(position @ plane - offset) < tolerance) & aligned
+    return (np.abs(position @ plane - offset) < max_distance) & aligned
 
 
 def _fits(nodes: Nodes, label: Int64[np.ndarray, " m"], count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -230,7 +230,7 @@ def _filled(
     normal: Float64[np.ndarray, "p 3"],
     offset: Float64[np.ndarray, " p"],
     label: Int64[np.ndarray, " m"],
-    tolerance: Float64[np.ndarray, " m"],
+    max_distance: Float64[np.ndarray, " m"],
 ) -> Int64[np.ndarray, " m"]:
     """Give nodes without a plane the nearest plane of a neighbour, if it is near enough."""
     open_ = np.flatnonzero(label < 0)
@@ -239,7 +239,7 @@ def _filled(
     for column in range(1, nodes.neighbours.shape[1]):
         plane = label[nodes.neighbours[open_, column]]
         distance = np.abs(np.einsum("ij,ij->i", nodes.position[open_], normal[plane]) - offset[plane])
-        better = (plane >= 0) & (distance < smallest) & (distance < tolerance[open_])
+        better = (plane >= 0) & (distance < smallest) & (distance < max_distance[open_])
         smallest[better], choice[better] = distance[better], plane[better]
     label = label.copy()
     label[open_] = choice
