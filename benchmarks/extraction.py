@@ -1,7 +1,7 @@
-"""Lines from clouds whose edges are known: how many are found and right, how fast, and in how much memory.
+"""Lines from clouds whose edges are known: recall, precision, speed and memory.
 
-``python -m benchmarks.extraction`` runs all parts; one or more of ``quality``, ``lidar``, ``large`` run alone and leave
-the others' results as they are. Times are those of the processor, so that a busy machine does not change them much.
+``python -m benchmarks.extraction`` runs it all; with names (``quality``, ``lidar``, ``large``) it runs these only and
+keeps the results of the others. Times are CPU times, so that a busy machine does not change them much.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from plueckernet.extraction import PointCloudSettings, extract_lines
 LARGE = 10_000_000  # points
 SPACING, NOISE, MUCH_NOISE = 0.01, 0.005, 0.03  # m
 SENSORS = {"boxes": (3.5, 3.2, 1.6), "facade": (3.8, -2.8, 1.7)}
-SEEN = 0.15  # m from an edge to points of the scan, over half of it, for the edge to count as scanned
+SEEN = 0.15  # m from an edge to points of the scan; an edge counts as scanned if half of it is this near
 
 
 def scenes() -> dict[str, Scene]:
-    """What is scanned."""
+    """The scanned scenes."""
     return {"boxes": boxes(np.random.default_rng(0)), "facade": facade(2, 1)}
 
 
@@ -41,12 +41,12 @@ def quality() -> dict[str, Any]:
         for noise in (NOISE, MUCH_NOISE):
             points = dense(scene, SPACING, noise, np.random.default_rng(1))
             lines = extract_lines(points, PointCloudSettings(workers=1)).endpoints
-            rows.append({"scene": name, "noise": noise, "points": len(points), **both(lines, scene.edges)})
+            rows.append({"scene": name, "noise": noise, "points": len(points), **agreements(lines, scene.edges)})
     return {"dense": rows}
 
 
 def sparse() -> dict[str, Any]:
-    """The same as spinning LiDARs of three kinds see it, edges that they saw; with and without the viewpoint."""
+    """Recall of scanned edges and precision for spinning LiDARs of three kinds, with and without the viewpoint."""
     rows = []
     for name, scene in scenes().items():
         for rings in progress((64, 32, 16), f"{name}, LiDAR"):
@@ -57,12 +57,12 @@ def sparse() -> dict[str, Any]:
                 settings = PointCloudSettings(workers=1, viewpoint=viewpoint)
                 lines = extract_lines(points, settings).endpoints
                 row = {"scene": name, "rings": rings, "viewpoint": viewpoint is not None, "points": len(points)}
-                rows.append({**row, **both(lines, edges)})
+                rows.append({**row, **agreements(lines, edges)})
     return {"lidar": rows}
 
 
-def both(lines: np.ndarray, edges: np.ndarray) -> dict[str, Any]:
-    """Agreement as asked for, and in a wider sense."""
+def agreements(lines: np.ndarray, edges: np.ndarray) -> dict[str, Any]:
+    """Agreement within the required distance and angle, and within wider ones."""
     return {"3cm_2deg": agreement(lines, edges), "10cm_5deg": agreement(lines, edges, distance=0.1, angle=5.0)}
 
 
@@ -74,7 +74,7 @@ def seen(points: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def large() -> dict[str, Any]:
-    """A file of ten million points through tiles, in a process of its own that reports time and memory."""
+    """A file of ten million points through tiles, in a separate process that reports time and memory."""
     scene = facade(12, 5)
     area = sum(float(np.linalg.norm(np.cross(patch.u, patch.v))) for patch in scene.patches)
     with tempfile.TemporaryDirectory() as folder:
@@ -83,16 +83,16 @@ def large() -> dict[str, Any]:
         np.save(path, np.random.default_rng(4).permutation(points))
         count = len(points)
         del points
-        command = [sys.executable, "-m", "benchmarks.extraction", "--one", str(path)]
+        command = [sys.executable, "-m", "benchmarks.extraction", "--file", str(path)]
         answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     result = json.loads(answer)
     lines = np.array(result.pop("lines"))
     result |= {"points": count, "points_per_cpu_second": count / result["cpu_seconds"]}
-    return {"large": {**result, **both(lines, scene.edges)}}
+    return {"large": {**result, **agreements(lines, scene.edges)}}
 
 
-def one(path: str) -> None:
-    """Extract lines from a file and print what it took, and what plain normals of its points take."""
+def measure_file(path: str) -> None:
+    """Extract lines from a file and print time and memory, and the time of plain normals of its points."""
     began = time.process_time()
     lines = extract_lines(path, PointCloudSettings(workers=1)).endpoints
     taken = time.process_time() - began
@@ -108,7 +108,7 @@ def one(path: str) -> None:
 
 
 def plain_normals(points: np.ndarray, neighbours: int = 30) -> np.ndarray:
-    """What every method does first: a normal for each point from its nearest ones."""
+    """The first step of every method: a normal for each point from its nearest points."""
     _, index = cKDTree(points).query(points, neighbours)
     near = points[index]
     near = near - near.mean(axis=1, keepdims=True)
@@ -118,14 +118,14 @@ def plain_normals(points: np.ndarray, neighbours: int = 30) -> np.ndarray:
 def table(result: dict[str, Any]) -> list[dict[str, str]]:
     """Rows for the README."""
     rows = []
-    for one_row in result.get("dense", []):
-        asked = "≥ 90 % each" if one_row["noise"] == NOISE else ""
-        close = one_row["3cm_2deg"]
-        what = f"edges of {one_row['scene']} in a dense cloud, {1000 * one_row['noise']:.0f} mm noise, 3 cm and 2°"
+    for row in result.get("dense", []):
+        asked = "≥ 90 % each" if row["noise"] == NOISE else ""
+        close = row["3cm_2deg"]
+        what = f"edges of {row['scene']} in a dense cloud, {1000 * row['noise']:.0f} mm noise, 3 cm and 2°"
         measured = f"recall {close['recall']:.1%}, precision {close['precision']:.1%}"
         rows.append({"what": what, "asked": asked, "measured": measured})
     for rings in (64, 32, 16):
-        scans = [row["10cm_5deg"] for row in result.get("lidar", []) if row["rings"] == rings and row["viewpoint"]]
+        scans = [scan["10cm_5deg"] for scan in result.get("lidar", []) if scan["rings"] == rings and scan["viewpoint"]]
         if scans:
             recall, precision = (float(np.mean([scan[key] for scan in scans])) for key in ("recall", "precision"))
             what = f"the same scenes, edges seen by a LiDAR of {rings} rings with 20 mm noise, 10 cm and 5°"
@@ -144,11 +144,11 @@ def table(result: dict[str, Any]) -> list[dict[str, str]]:
 PARTS: dict[str, Callable[[], dict[str, Any]]] = {"quality": quality, "lidar": sparse, "large": large}
 
 
-def main(parts: list[str] | None = None) -> None:
+def main(names: list[str] | None = None) -> None:
     """Run the parts and write ``results/extraction.json``."""
     path = RESULTS / "extraction.json"
-    for part in parts or list(PARTS):
-        measured = PARTS[part]()
+    for name in names or list(PARTS):
+        measured = PARTS[name]()
         known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         result = {
             key: value for key, value in known.items() if key not in ("provenance", "metadata", "table")
@@ -157,7 +157,7 @@ def main(parts: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--one"]:
-        one(sys.argv[2])
+    if sys.argv[1:2] == ["--file"]:
+        measure_file(sys.argv[2])
     else:
         main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Clouds of boxes and façades whose edges are known, as a terrestrial scanner and a spinning LiDAR would see them."""
+"""Boxes and façades whose edges are known, as a terrestrial scanner, a spinning LiDAR and a depth camera see them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Patch:
-    """A rectangle ``corner + s u + t v`` with ``s, t`` in [0, 1], less rectangular holes in lengths along u and v."""
+    """A rectangle ``corner + s u + t v`` with ``s, t`` in [0, 1], without rectangular holes, which are in metres."""
 
     corner: Array
     u: Array
@@ -93,14 +93,14 @@ def unique_edges(patches: list[Patch]) -> Array:
 
 def dense(scene: Scene, spacing: float, noise: float, rng: np.random.Generator) -> Array:
     """Points drawn evenly from every surface, each moved by noise in all directions."""
-    parts = []
+    clouds = []
     for patch in scene.patches:
         a, b = np.linalg.norm(patch.u), np.linalg.norm(patch.v)
         amount = int(a * b / spacing**2)
         s, t = rng.uniform(0, a, amount), rng.uniform(0, b, amount)
         keep = patch.inside(s, t)
-        parts.append(patch.corner + np.outer(s[keep] / a, patch.u) + np.outer(t[keep] / b, patch.v))
-    points = np.concatenate(parts)
+        clouds.append(patch.corner + np.outer(s[keep] / a, patch.u) + np.outer(t[keep] / b, patch.v))
+    points = np.concatenate(clouds)
     for centre, axes, half in scene.solids:
         points = points[~(np.abs((points - centre) @ axes.T) < half - 1e-6).all(axis=1)]
     return points + rng.normal(0, noise, points.shape)
@@ -108,49 +108,103 @@ def dense(scene: Scene, spacing: float, noise: float, rng: np.random.Generator) 
 
 def lidar(scene: Scene, sensor: Array, rings: int, noise: float, rng: np.random.Generator, *,
           elevation: tuple[float, float] = (-25.0, 15.0), azimuths: int = 1800) -> Array:  # fmt: skip
-    """What a spinning LiDAR of so many rings sees: noise along the ray."""
+    """The points of a spinning LiDAR with this number of rings; noise is along the ray."""
     up, around = np.meshgrid(
         np.radians(np.linspace(*elevation, rings)), np.linspace(0, 2 * np.pi, azimuths, endpoint=False), indexing="ij"
     )
     ray = np.stack([np.cos(up) * np.cos(around), np.cos(up) * np.sin(around), np.sin(up)], axis=-1).reshape(-1, 3)
-    nearest = np.full(len(ray), np.inf)
-    for patch in scene.patches:
-        a, b = np.linalg.norm(patch.u), np.linalg.norm(patch.v)
-        normal = np.cross(patch.u, patch.v) / (a * b)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            distance = (patch.corner - sensor) @ normal / (ray @ normal)
-            offset = sensor + distance[:, None] * ray - patch.corner
-            hit = (distance > 0.5) & patch.inside(offset @ patch.u / a, offset @ patch.v / b)
-        nearest = np.where(hit & (distance < nearest), distance, nearest)
+    nearest, _ = cast(scene, sensor, ray)
     seen = np.isfinite(nearest)
     return sensor + (nearest + rng.normal(0, noise, len(ray)))[seen, None] * ray[seen]
 
 
-def agreement(found: Array, edges: Array, *, distance: float = 0.03, angle: float = 2.0, step: float = 0.01) -> dict:
-    """Share of the edges' length that lines lie on (recall) and of the lines' length that lies on edges (precision).
+def cast(scene: Scene, origin: Array, ray: Array) -> tuple[Array, Array]:
+    """Multiples of the rays at which they hit a surface, infinite where they hit none, and the index of the patch."""
+    nearest, index = np.full(len(ray), np.inf), np.full(len(ray), -1)
+    for number, patch in enumerate(scene.patches):
+        a, b = np.linalg.norm(patch.u), np.linalg.norm(patch.v)
+        normal = np.cross(patch.u, patch.v) / (a * b)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            distance = (patch.corner - origin) @ normal / (ray @ normal)
+            offset = origin + distance[:, None] * ray - patch.corner
+            hit = (distance > 0.5) & patch.inside(offset @ patch.u / a, offset @ patch.v / b)
+        closer = hit & (distance < nearest)
+        nearest, index = np.where(closer, distance, nearest), np.where(closer, number, index)
+    return nearest, index
 
-    A place of one lies on the other if it is within the distance and the angle of it. Edges count as found when four
-    fifths of their length are.
+
+@dataclass(frozen=True, eq=False)
+class Photograph:
+    """A grey image, its depth in metres, and the visible pieces of the scene's edges in the frame of the camera."""
+
+    image: Array
+    depth: Array
+    edges: Array
+
+
+def photograph(
+    scene: Scene, eye: Array, target: Array, rng: np.random.Generator, *, focal: float = 500.0
+) -> Photograph:
+    """A frame of 640 by 480 pixels with the depth noise of structured light, equal over blocks of five pixels."""
+    forward = (target - eye) / np.linalg.norm(target - eye)
+    right = np.cross(forward, [0.0, 0, 1])
+    right /= np.linalg.norm(right)
+    axes = np.stack([right, np.cross(forward, right), forward])
+    row, column = np.mgrid[:480, :640].astype(float)
+    ray = np.stack([(column - 320) / focal, (row - 240) / focal, np.ones_like(row)], axis=-1)
+    depth, patch = (values.reshape(480, 640) for values in cast(scene, eye, ray.reshape(-1, 3) @ axes))
+    shade = rng.permutation(np.linspace(40, 220, len(scene.patches) + 1))[patch]
+    image = np.clip(shade + rng.normal(0, 2, shade.shape), 0, 255)
+    edges = _visible((scene.edges - eye) @ axes.T, depth, focal)
+    depth = np.where(np.isfinite(depth), depth, 0.0)
+    noise = np.kron(rng.normal(0, 1, (96, 128)), np.ones((5, 5))) * (0.0012 + 0.0019 * depth**2)
+    return Photograph(image.astype(np.uint8), np.where(depth > 0, depth + noise, 0.0), edges)
+
+
+def _visible(edges: Array, depth: Array, focal: float) -> Array:
+    """The longest visible run of each edge, given in the frame of the camera, if longer than 10 cm."""
+    runs = []
+    for start, end in edges:
+        places = start + np.outer(np.linspace(0, 1, int(100 * np.linalg.norm(end - start)) + 2), end - start)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            column, row = np.rint(focal * places[:, :2] / places[:, 2:] + [320, 240]).T
+        inside = (places[:, 2] > 0.3) & (column >= 2) & (column < 638) & (row >= 2) & (row < 478)
+        shown = np.zeros(len(places), bool)
+        for step in ((0, 0), (2, 0), (-2, 0), (0, 2), (0, -2)):  # an edge is on the border of its surface
+            x, y = column[inside].astype(int) + step[0], row[inside].astype(int) + step[1]
+            shown[inside] |= np.abs(depth[np.clip(y, 0, 479), np.clip(x, 0, 639)] - places[inside, 2]) < 0.05
+        change = np.flatnonzero(np.diff(np.concatenate([[False], shown, [False]]).astype(int)))
+        longest = max(zip(change[::2], change[1::2] - 1, strict=True), key=lambda run: run[1] - run[0], default=(0, 0))
+        if longest[1] - longest[0] > 10:
+            runs.append(places[list(longest)])
+    return np.array(runs).reshape(-1, 2, 3)
+
+
+def agreement(lines: Array, edges: Array, *, distance: float = 0.03, angle: float = 2.0, step: float = 0.01) -> dict:
+    """Fraction of the edges' length with a line on it (recall) and of the lines' length on an edge (precision).
+
+    A place of a segment lies on another segment if it is within the distance and the angle of it. An edge counts as
+    found when four fifths of its length have a line on it.
     """
-    recalled = [on(edge, found, distance, angle, step) for edge in edges]
-    precise = [on(line, edges, distance, angle, step) for line in found]
+    recalled = [on(edge, lines, distance, angle, step) for edge in edges]
+    precise = [on(line, edges, distance, angle, step) for line in lines]
     return {
         "recall": _weighted(recalled, edges),
-        "precision": _weighted(precise, found),
-        "edges_found": float(np.mean([share >= 0.8 for share in recalled])) if len(recalled) else 0.0,
-        "lines_right": float(np.mean([share >= 0.8 for share in precise])) if len(precise) else 0.0,
+        "precision": _weighted(precise, lines),
+        "edges_found": float(np.mean([fraction >= 0.8 for fraction in recalled])) if len(recalled) else 0.0,
+        "lines_right": float(np.mean([fraction >= 0.8 for fraction in precise])) if len(precise) else 0.0,
         "edges": len(edges),
-        "lines": len(found),
+        "lines": len(lines),
     }
 
 
 def on(segment: Array, others: Array, distance: float, angle: float, step: float) -> float:
-    """Share of a segment that lies on any of the others."""
+    """Fraction of a segment that lies on any of the others."""
     length = np.linalg.norm(segment[1] - segment[0])
     direction = (segment[1] - segment[0]) / length
     span = others[:, 1] - others[:, 0]
-    reach = np.linalg.norm(span, axis=1)
-    unit = span / reach[:, None]
+    lengths = np.linalg.norm(span, axis=1)
+    unit = span / lengths[:, None]
     like = np.abs(unit @ direction) > np.cos(np.radians(angle))
     if not like.any():
         return 0.0
@@ -158,12 +212,12 @@ def on(segment: Array, others: Array, distance: float, angle: float, step: float
     offset = places[:, None] - others[None, like, 0]
     along = np.einsum("pok,ok->po", offset, unit[like])
     off = np.linalg.norm(offset - along[..., None] * unit[like], axis=2)
-    near = (off < distance) & (along > -distance) & (along < reach[like] + distance)
+    near = (off < distance) & (along > -distance) & (along < lengths[like] + distance)
     return float(near.any(axis=1).mean())
 
 
-def _weighted(shares: list[float], segments: Array) -> float:
+def _weighted(fractions: list[float], segments: Array) -> float:
     if len(segments) == 0:
         return 0.0
     length = np.linalg.norm(segments[:, 1] - segments[:, 0], axis=1)
-    return float(np.average(shares, weights=length))
+    return float(np.average(fractions, weights=length))

@@ -23,7 +23,7 @@ needs_scans = pytest.mark.skipif(not SCANS.is_dir(), reason=f"no real scans at {
 
 
 def box_edges(lines: LineSet) -> list[tuple[float, float]]:
-    """Length and depth of the lines that lie in the front of the box."""
+    """Length and depth of the lines in the front of the box."""
     ends = lines.endpoints
     near = (ends[..., 2] - 3.0).abs().amax(-1) < 0.03
     return sorted((round(float(length), 1), 3.0) for length in lines.lengths()[near])
@@ -31,11 +31,11 @@ def box_edges(lines: LineSet) -> list[tuple[float, float]]:
 
 def test_images_of_a_box_give_its_front_in_metres(tmp_path: Path) -> None:
     published.tum(tmp_path / "rgbd_dataset_freiburg1_x", listed=True)
-    found = box_edges(frame_lines(tum_sequence(tmp_path / "rgbd_dataset_freiburg1_x")[0]))
-    assert found == [(0.8, 3.0)] * 2 + [(1.0, 3.0)] * 2
+    edges = box_edges(frame_lines(tum_sequence(tmp_path / "rgbd_dataset_freiburg1_x")[0]))
+    assert edges == [(0.8, 3.0)] * 2 + [(1.0, 3.0)] * 2
 
 
-def test_depth_that_was_not_measured_is_none(tmp_path: Path) -> None:
+def test_depth_that_was_not_measured_is_zero(tmp_path: Path) -> None:
     published.seven_scenes(tmp_path)
     steps = cv2.imread(str(tmp_path / "frame-000000.depth.png"), cv2.IMREAD_UNCHANGED)
     steps[:10] = 65535
@@ -57,7 +57,7 @@ def test_images_that_do_not_fit_are_named(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="16 bits"):
         camera_images(frame)
     frame.colour.write_bytes(b"no image")
-    with pytest.raises(FormatError, match="no image that can be read"):
+    with pytest.raises(FormatError, match="not a readable image"):
         camera_images(frame)
 
 

@@ -1,4 +1,4 @@
-"""From a frame of sensor data to its lines: the readers of datasets and the extraction of lines, joined."""
+"""From a frame of sensor data to its lines: connects the readers of datasets with the extraction of lines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def frame_lines(frame: SensorFrame) -> LineSet:
 
 
 def camera_images(frame: CameraFrame) -> tuple[UInt8[np.ndarray, "h w 3"], Float[np.ndarray, "h w"]]:
-    """The colour image (blue, green, red) and the depth in metres, 0 where there is none."""
+    """The colour image (blue, green, red) and the depth in metres, 0 where it is unknown."""
     try:
         import cv2
     except ImportError as error:
@@ -47,5 +47,5 @@ def camera_images(frame: CameraFrame) -> tuple[UInt8[np.ndarray, "h w 3"], Float
 
 def _image(path: Path, image: Shaped[np.ndarray, "..."] | None) -> Shaped[np.ndarray, "..."]:
     if image is None:
-        raise FormatError(path, "no image that can be read" if path.exists() else "no such file or directory")
+        raise FormatError(path, "not a readable image" if path.exists() else "no such file or directory")
     return image

@@ -84,7 +84,7 @@ def test_bad_input(cloud: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         ((cloud, cloud), "expected one point cloud, got 2"),
         ((cloud, "--spacing", -1), "--spacing: expected a positive length"),
         (("--rgbd", cloud, cloud), "--intrinsics FX FY CX CY"),
-        (("--rgbd", cloud, cloud, "--intrinsics", 1, 1, 1, 1), "no image that can be read"),
+        (("--rgbd", cloud, cloud, "--intrinsics", 1, 1, 1, 1), "not a readable image"),
     ):
         assert run("extract", *arguments, "--out", out) == 2
         assert complaint in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Reading clouds: every format gives the same points, and what is wrong is said with file and line."""
+"""Reading clouds: every format gives the same points, and errors name file and line."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_every_format_gives_the_same_points(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in WRITERS if name not in ("packed.pcd", "binary.vtk")])
-def test_chunks_are_the_whole(name: str, tmp_path: Path) -> None:
+def test_chunks_add_up_to_the_file(name: str, tmp_path: Path) -> None:
     WRITERS[name](tmp_path / name)
     chunks = list(point_chunks(tmp_path / name, 7))
     assert [len(chunk) for chunk in chunks] == [7] * 5 + [5]
@@ -128,7 +128,7 @@ def test_points_that_are_not_finite_are_left_out(tmp_path: Path) -> None:
     assert read_points(tmp_path / "a.npy").tolist() == [[0, 1, 2]]
 
 
-def test_content_goes_before_the_suffix(tmp_path: Path) -> None:
+def test_content_takes_precedence_over_the_suffix(tmp_path: Path) -> None:
     write_ply(tmp_path / "cloud.txt", "<")
     np.testing.assert_array_equal(read_points(tmp_path / "cloud.txt"), POINTS)
 
@@ -142,7 +142,7 @@ BROKEN = [
     ("a.xyz", b"# nothing\n", "no points"),
     ("a.xyz", b"", "the file is empty"),
     ("a.foo", b"what", "unrecognised"),
-    ("a.bin", b"12345", "5 bytes are no rows"),
+    ("a.bin", b"12345", "5 bytes are not rows"),
     ("a.npy", b"\x93NUMPY\x01\x00", "not an array"),
     ("a.ply", b"ply\nformat ascii 1.0\nelement vertex 2\nproperty float x\nend_header\n1\n2\n", "no vertices with"),
     ("a.ply", b"ply\nformat ascii 1.0\nelement vertex 2\nproperty float x\nproperty float y\nproperty float z\n"
@@ -153,7 +153,7 @@ BROKEN = [
     ("a.pcd", (PCD + "DATA ascii\n1 2 3\n").encode(), "ends after 1 of 2 points"),
     ("a.pcd", (PCD + "DATA binary\n1234").encode(), "ends before its 2 points"),
     ("a.pcd", (PCD + "DATA binary_compressed\n").encode() + struct.pack("<2I", 3, 24) + b"\xff\0\0", "damaged"),
-    ("a.pcd", (PCD + "DATA binary_compressed\n").encode() + struct.pack("<2I", 3, 7) + b"\xff\0\0", "do not hold 2"),
+    ("a.pcd", (PCD + "DATA binary_compressed\n").encode() + struct.pack("<2I", 3, 7) + b"\xff\0\0", "do not contain 2"),
     ("a.pcd", (PCD + "DATA morse\n").encode(), "a.pcd:9: expected DATA ascii"),
     ("a.pcd", PCD.replace("x y z", "u v w").encode() + b"DATA ascii\n", "no fields x, y, z"),
     ("a.vtk", b"# vtk DataFile Version 3.0\nt\nASCII\nDATASET POLYDATA\nPOINTS 2 float\n1 2 3\n", "ends after 1 of 2"),
@@ -163,7 +163,7 @@ BROKEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "content", "complaint"), BROKEN, ids=[f"{one[0]} {one[2][:24]}" for one in BROKEN])
+@pytest.mark.parametrize(("name", "content", "complaint"), BROKEN, ids=[f"{case[0]} {case[2][:24]}" for case in BROKEN])
 def test_errors_say_what_is_wrong(name: str, content: bytes, complaint: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(FormatError) as raised:
@@ -172,7 +172,7 @@ def test_errors_say_what_is_wrong(name: str, content: bytes, complaint: str, tmp
     assert str(tmp_path / name) in str(raised.value)
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
+def test_missing_files_and_unknown_formats(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="no such file"):
         read_points(tmp_path / "none.ply")
     with pytest.raises(FormatError, match="folder"):
@@ -214,5 +214,5 @@ def test_lzf_copies_that_overlap_themselves() -> None:
         ("lidar_kitti00/000000.bin", 124668),
     ],
 )
-def test_clouds_of_others(name: str, count: int) -> None:
+def test_published_clouds(name: str, count: int) -> None:
     assert read_points(SHARED / name).shape == (count, 3)

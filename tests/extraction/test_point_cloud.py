@@ -23,13 +23,13 @@ def a_box(noise: float = 0.005, spacing: float = 0.025) -> tuple[np.ndarray, Sce
 
 
 @pytest.fixture(scope="module")
-def found() -> tuple[np.ndarray, Scene, ExtractedLines]:
+def extracted() -> tuple[np.ndarray, Scene, ExtractedLines]:
     points, scene = a_box()
     return points, scene, extract_lines(points, ONE_THREAD)
 
 
-def test_edges_of_a_box_in_a_corner(found: tuple[np.ndarray, Scene, ExtractedLines]) -> None:
-    _, scene, lines = found
+def test_edges_of_a_box_in_a_corner(extracted: tuple[np.ndarray, Scene, ExtractedLines]) -> None:
+    _, scene, lines = extracted
     result = agreement(lines.endpoints, scene.edges)
     assert result["recall"] > 0.95
     assert result["precision"] > 0.98
@@ -44,8 +44,8 @@ def test_edges_of_a_facade_with_a_window() -> None:
     assert result["precision"] > 0.95
 
 
-def test_quality_of_lines(found: tuple[np.ndarray, Scene, ExtractedLines]) -> None:
-    points, _, lines = found
+def test_quality_of_lines(extracted: tuple[np.ndarray, Scene, ExtractedLines]) -> None:
+    points, _, lines = extracted
     assert len(lines.support) == len(lines.residual) == len(lines)
     assert (lines.support > 4).all()
     assert lines.support.sum() < len(points)
@@ -53,11 +53,11 @@ def test_quality_of_lines(found: tuple[np.ndarray, Scene, ExtractedLines]) -> No
     assert (lines.residual > 0).all()
 
 
-def test_the_cloud_moved_moves_the_lines(found: tuple[np.ndarray, Scene, ExtractedLines]) -> None:
-    """Also to where float32 would leave nothing of it."""
+def test_the_cloud_moved_moves_the_lines(extracted: tuple[np.ndarray, Scene, ExtractedLines]) -> None:
+    """The shift is so large that float32 coordinates would lose all detail."""
     import torch
 
-    points, scene, _ = found
+    points, scene, _ = extracted
     turn = rotation_exp(torch.tensor([0.3, -0.5, 1.1], dtype=torch.float64)).numpy()
     shift = np.array([4e5, 5.6e6, 120.0])
     moved = extract_lines(points @ turn.T + shift, ONE_THREAD)
@@ -66,22 +66,24 @@ def test_the_cloud_moved_moves_the_lines(found: tuple[np.ndarray, Scene, Extract
     assert result["precision"] > 0.98
 
 
-def test_the_unit_does_not_matter(found: tuple[np.ndarray, Scene, ExtractedLines]) -> None:
-    points, _, lines = found
+def test_the_unit_does_not_matter(extracted: tuple[np.ndarray, Scene, ExtractedLines]) -> None:
+    points, _, lines = extracted
     scaled = extract_lines(1024.0 * points, ONE_THREAD)
     np.testing.assert_allclose(scaled.endpoints, 1024.0 * lines.endpoints, rtol=1e-6, atol=1e-3)
 
 
-def test_tiles_find_what_the_whole_has(found: tuple[np.ndarray, Scene, ExtractedLines], tmp_path: Path) -> None:
-    points, scene, _ = found
+def test_tiles_find_the_lines_of_the_whole_cloud(
+    extracted: tuple[np.ndarray, Scene, ExtractedLines], tmp_path: Path
+) -> None:
+    points, scene, _ = extracted
     np.save(tmp_path / "cloud.npy", points)
-    shares: list[float] = []
-    lines = extract_lines(tmp_path / "cloud.npy", PointCloudSettings(workers=1, tile_points=15_000), shares.append)
+    fractions: list[float] = []
+    lines = extract_lines(tmp_path / "cloud.npy", PointCloudSettings(workers=1, tile_points=15_000), fractions.append)
     result = agreement(lines.endpoints, scene.edges)
     assert result["recall"] > 0.9
     assert result["precision"] > 0.97
-    assert shares == sorted(shares)
-    assert shares[-1] == pytest.approx(1.0)
+    assert fractions == sorted(fractions)
+    assert fractions[-1] == pytest.approx(1.0)
 
 
 def test_no_lines_where_there_are_none() -> None:
@@ -104,7 +106,7 @@ def test_rings_of_a_lidar_are_no_lines() -> None:
 
 
 def thinned_walls(height: float) -> np.ndarray:
-    """Two walls that meet on a ground that goes on behind them, as in a scan of a street thinned to 45 cm."""
+    """Two walls that meet on a ground that continues behind them, as in a scan of a street thinned to 45 cm."""
     ground = Patch(np.array([-6.0, -6.0, 0.0]), np.array([22.0, 0, 0]), np.array([0, 22.0, 0]))
     walls = [Patch(np.zeros(3), 16 * axis, np.array([0, 0, height])) for axis in np.eye(3)[:2]]
     cloud = dense(Scene([ground, *walls], np.empty((0, 2, 3))), 0.1, 0.03, np.random.default_rng(5))
@@ -125,7 +127,7 @@ def test_walls_meet_in_an_edge_shorter_than_other_lines() -> None:
 
 
 def test_a_viewpoint_tells_shadows_from_edges() -> None:
-    """A screen before a wall: with the viewpoint its shadow on the wall is no line any more, its edges still are."""
+    """A screen before a wall: with the viewpoint only its edges are lines, not its shadow on the wall."""
     wall = Patch(np.array([-5.0, 6, 0]), np.array([10.0, 0, 0]), np.array([0, 0, 4.0]))
     screen = Patch(np.array([-1.0, 3, 0.5]), np.array([2.0, 0, 0]), np.array([0, 0, 2.0]))
     sensor = np.array([0.0, 0, 1.5])
@@ -172,7 +174,7 @@ def test_normals_of_rings_come_from_larger_cells() -> None:
 
 
 def test_much_noise_is_flattened_first() -> None:
-    """Noise of three spacings: no two neighbours tell a normal, yet edges are found to a third of the noise."""
+    """Noise of three spacings: edges are found to a third of the noise."""
     plate = Patch(np.zeros(3), np.array([2.0, 0, 0]), np.array([0, 2.0, 0]))
     scene = Scene([plate], plate.edges())
     lines = extract_lines(dense(scene, 0.01, 0.03, np.random.default_rng(8)), ONE_THREAD)

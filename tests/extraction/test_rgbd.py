@@ -37,15 +37,15 @@ def sides(ends: np.ndarray, axis: int) -> np.ndarray:
 
 @pytest.mark.parametrize("detector", ["edlines", "lsd"])
 def test_a_picture_on_a_slanted_wall(detector: str) -> None:
-    """The four sides of what is painted on a plane lie in the plane, on the rays of its corners."""
+    """The four sides of a picture on a plane lie in the plane, on the rays of its corners."""
     normal = (0.4, -0.2, 0.9)
     image, _ = card(200, 440, 150, 330)
     depth = plane_depth(normal, 2.0)
-    found = extract_rgbd(image, depth, CAMERA, RgbdSettings(detector=detector))
-    assert len(found) >= 4
-    np.testing.assert_allclose(found.endpoints @ np.array(normal), 2.0, atol=2e-3)
-    assert (found.residual < 5e-3).all()
-    pixels = found.endpoints @ CAMERA.matrix().T
+    result = extract_rgbd(image, depth, CAMERA, RgbdSettings(detector=detector))
+    assert len(result) >= 4
+    np.testing.assert_allclose(result.endpoints @ np.array(normal), 2.0, atol=2e-3)
+    assert (result.residual < 5e-3).all()
+    pixels = result.endpoints @ CAMERA.matrix().T
     pixels = pixels[..., :2] / pixels[..., 2:]
     on_side = [np.abs(pixels[:, :, axis] - value).max(axis=1) < 2 for axis, value in
                ((0, 199.5), (0, 439.5), (1, 149.5), (1, 329.5))]  # fmt: skip
@@ -56,19 +56,19 @@ def test_a_picture_on_a_slanted_wall(detector: str) -> None:
 def test_an_edge_before_the_background_is_on_the_nearer_side() -> None:
     image, inside = card(220, 420, 140, 340)
     depth = np.where(inside, 1.2, 3.0)
-    found = extract_rgbd(image, depth, CAMERA)
-    assert len(found) >= 4
-    np.testing.assert_allclose(found.endpoints[..., 2], 1.2, atol=5e-3)
+    result = extract_rgbd(image, depth, CAMERA)
+    assert len(result) >= 4
+    np.testing.assert_allclose(result.endpoints[..., 2], 1.2, atol=5e-3)
 
 
-def test_an_edge_beside_missing_depth_is_on_what_there_is() -> None:
-    """Structured light leaves a shadow of no depth beside near things."""
+def test_an_edge_beside_missing_depth_is_on_the_known_side() -> None:
+    """Structured light leaves a shadow without depth beside near objects."""
     image, inside = card(220, 420, 140, 340)
     depth = np.where(inside, 1.2, 3.0)
     depth[(COLUMN >= 200) & (COLUMN < 220)] = 0.0
     depth[(COLUMN >= 420) & (COLUMN < 440)] = np.nan
-    found = extract_rgbd(image, depth, CAMERA)
-    upright = sides(found.endpoints, 1)
+    result = extract_rgbd(image, depth, CAMERA)
+    upright = sides(result.endpoints, 1)
     assert len(upright) >= 2
     np.testing.assert_allclose(upright[..., 2], 1.2, atol=5e-3)
 
@@ -78,7 +78,7 @@ def test_bad_fits_are_dropped() -> None:
     bent = 2.0 + 0.5 * np.sin(COLUMN / 15) * np.sin(ROW / 15)
     assert len(extract_rgbd(image, bent, CAMERA)) == 0
     assert len(extract_rgbd(image, np.zeros((HEIGHT, WIDTH)), CAMERA)) == 0
-    assert len(extract_rgbd(image, np.full((HEIGHT, WIDTH), 9.0), CAMERA)) == 0  # beyond the largest depth
+    assert len(extract_rgbd(image, np.full((HEIGHT, WIDTH), 9.0), CAMERA)) == 0  # more than the largest depth
 
 
 def test_a_third_of_wrong_depths_does_no_harm() -> None:
@@ -87,29 +87,29 @@ def test_a_third_of_wrong_depths_does_no_harm() -> None:
     depth = plane_depth((0.0, 0.3, 1.0), 2.0)
     blocks = rng.uniform(size=(HEIGHT // 20, WIDTH // 20)) < 0.3
     depth[np.kron(blocks, np.ones((20, 20))) > 0] *= 0.8
-    found = extract_rgbd(image, depth, CAMERA)
-    off = np.abs(found.endpoints @ np.array([0.0, 0.3, 1.0]) - 2.0).max(axis=1)
-    assert len(found) >= 3
+    result = extract_rgbd(image, depth, CAMERA)
+    off = np.abs(result.endpoints @ np.array([0.0, 0.3, 1.0]) - 2.0).max(axis=1)
+    assert len(result) >= 3
     assert np.median(off) < 0.01
 
 
 def test_covariance_tells_the_error_of_depth() -> None:
-    """Over noisy frames, depths of end points are off by what their covariance says, within a factor."""
+    """Over noisy frames, errors of the depths of end points agree with their covariance within a factor."""
     image, _ = card(200, 440, 150, 330)
     truth = plane_depth((0.1, 0.2, 1.0), 2.5)
     settings = RgbdSettings()
     square = []
     for seed in range(12):
         rng = np.random.default_rng(seed)
-        coarse = rng.normal(0, 1, (HEIGHT // 5, WIDTH // 5))  # errors alike over five pixels
+        coarse = rng.normal(0, 1, (HEIGHT // 5, WIDTH // 5))  # errors are equal over five pixels
         noise = np.kron(coarse, np.ones((5, 5))) * (settings.noise[0] + settings.noise[1] * truth**2)
-        found = extract_rgbd(image, truth + noise, CAMERA, settings)
-        assert found.covariance is not None
-        off = (found.endpoints @ np.array([0.1, 0.2, 1.0]) - 2.5)[:, 0]
+        result = extract_rgbd(image, truth + noise, CAMERA, settings)
+        assert result.covariance is not None
+        off = (result.endpoints @ np.array([0.1, 0.2, 1.0]) - 2.5)[:, 0]
         normal = np.concatenate([[0.1, 0.2, 1.0], np.zeros(3)])
-        square += (off**2 / np.einsum("i,nij,j->n", normal, found.covariance, normal)).tolist()
+        square += (off**2 / np.einsum("i,nij,j->n", normal, result.covariance, normal)).tolist()
     assert 0.2 < np.mean(square) < 3.0
-    assert np.linalg.eigvalsh(found.covariance).min() > -1e-12
+    assert np.linalg.eigvalsh(result.covariance).min() > -1e-12
 
 
 def test_a_blank_image_has_no_lines() -> None:

@@ -1,7 +1,7 @@
 """Where planes end: outlines of nodes in a plane, and straight pieces of the outlines.
 
 The nodes of a plane are triangulated in its two coordinates; triangles with sides longer than the local spacing allows
-are gaps and holes. Sides that only one triangle has are the outline. Density sets the scale everywhere.
+are gaps and holes. Sides that belong to a single triangle are the outline. All lengths are relative to the spacing.
 """
 
 from __future__ import annotations
@@ -15,10 +15,21 @@ from scipy.spatial import Delaunay, QhullError, cKDTree
 
 from plueckernet.extraction.neighbourhoods import Nodes
 from plueckernet.extraction.planes import Planes
+from plueckernet.settings import check_at_least, check_positive
 
-_GAP = 3.0  # spacings: a longer side of a triangle spans a gap
-_AROUND = 40  # nodes among which a surface is sought that goes on
-_SHORTEST_CHAIN = 8  # sides of an outline; shorter ones are holes of chance
+_NEIGHBOURS = 40  # nearest nodes among which a continuation of the surface is searched
+
+
+@dataclass(frozen=True)
+class BoundarySettings:
+    """What the outline of a plane is, and where a surface continues behind it. Lengths in spacings."""
+
+    max_gap: float = 3.0  # a longer side of a triangle spans a gap
+    tangent_steps: int = 3  # nodes before and after a node that give the direction of the outline
+
+    def __post_init__(self) -> None:
+        check_positive(self, "max_gap")
+        check_at_least(self, 1, "tangent_steps")
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +37,9 @@ class Outline:
     """Nodes on the outline of one plane, chain after chain.
 
     Attributes:
-        node: Which nodes.
-        tangent: Unit direction of the outline there, along a few neighbours.
-        chain: Number of the chain that each belongs to.
+        node: Indices of the nodes.
+        tangent: Unit direction of the outline at each node, along a few neighbours.
+        chain: Number of the chain of each node.
     """
 
     node: Int64[np.ndarray, " b"]
@@ -46,20 +57,26 @@ def plane_axes(normal: Float64[np.ndarray, " 3"]) -> Float64[np.ndarray, "2 3"]:
     return np.stack([first, np.cross(normal, first)])
 
 
-def outline(nodes: Nodes, planes: Planes, plane: int, members: Int64[np.ndarray, " n"]) -> Outline:
+def plane_outline(
+    nodes: Nodes,
+    planes: Planes,
+    plane: int,
+    members: Int64[np.ndarray, " n"],
+    settings: BoundarySettings = BoundarySettings(),
+) -> Outline:
     """The outline of the nodes of a plane, holes included."""
     flat = nodes.position[members] @ plane_axes(planes.normal[plane]).T
-    spacing = nodes.spacing[members]
-    sides = _outer_sides(flat - flat.mean(axis=0), spacing)
-    chains = [chain for chain in _chains(sides) if len(chain) >= _SHORTEST_CHAIN]
+    max_side = settings.max_gap * nodes.spacing[members]
+    sides = _outer_sides(flat - flat.mean(axis=0), max_side)
+    chains = [chain for chain in _chains(sides) if len(chain) > 7]
     if not chains:
         return Outline(np.empty(0, np.int64), np.empty((0, 3)), np.empty(0, np.int64))
     node = members[np.concatenate(chains)]
-    tangent = np.concatenate([_tangents(nodes.position[members[chain]]) for chain in chains])
+    tangent = np.concatenate([_tangents(nodes.position[members[chain]], settings.tangent_steps) for chain in chains])
     return Outline(node, tangent, np.repeat(np.arange(len(chains)), [len(chain) for chain in chains]))
 
 
-def _outer_sides(flat: Float64[np.ndarray, "n 2"], spacing: Float64[np.ndarray, " n"]) -> Int64[np.ndarray, "s 2"]:
+def _outer_sides(flat: Float64[np.ndarray, "n 2"], max_side: Float64[np.ndarray, " n"]) -> Int64[np.ndarray, "s 2"]:
     """Sides of exactly one triangle, directed with the triangle on their left."""
     try:
         mesh = Delaunay(flat)
@@ -68,7 +85,7 @@ def _outer_sides(flat: Float64[np.ndarray, "n 2"], spacing: Float64[np.ndarray, 
     corner = flat[mesh.simplices]
     side = corner[:, [2, 0, 1]] - corner[:, [1, 2, 0]]  # opposite of each corner; triangles turn left
     longest = np.sqrt(np.einsum("tij,tij->ti", side, side).max(axis=1))
-    kept = longest < _GAP * spacing[mesh.simplices].max(axis=1)
+    kept = longest < max_side[mesh.simplices].max(axis=1)
     outer = kept[:, None] & ~np.append(kept, False)[mesh.neighbors]  # no neighbour is -1: the last, not kept
     triangle, opposite = np.nonzero(outer)
     ends = mesh.simplices[triangle[:, None], np.stack([(opposite + 1) % 3, (opposite + 2) % 3], axis=1)]
@@ -76,7 +93,7 @@ def _outer_sides(flat: Float64[np.ndarray, "n 2"], spacing: Float64[np.ndarray, 
 
 
 def _chains(sides: Int64[np.ndarray, "s 2"]) -> list[Int64[np.ndarray, " _"]]:
-    """Walk along directed sides; each is walked once."""
+    """Connect directed sides to chains; each side is used once."""
     after: dict[int, list[int]] = {}
     for start, end in sides.tolist():
         after.setdefault(start, []).append(end)
@@ -90,31 +107,31 @@ def _chains(sides: Int64[np.ndarray, "s 2"]) -> list[Int64[np.ndarray, " _"]]:
     return chains
 
 
-def _tangents(position: Float64[np.ndarray, "c 3"], reach: int = 3) -> Float64[np.ndarray, "c 3"]:
-    """Directions along a closed chain, from ``reach`` nodes before to as many after."""
-    across = np.roll(position, -reach, axis=0) - np.roll(position, reach, axis=0)
+def _tangents(position: Float64[np.ndarray, "c 3"], steps: int) -> Float64[np.ndarray, "c 3"]:
+    """Directions along a closed chain, from ``steps`` nodes before to ``steps`` nodes after each node."""
+    across = np.roll(position, -steps, axis=0) - np.roll(position, steps, axis=0)
     return np.asarray(across / np.maximum(np.linalg.norm(across, axis=1, keepdims=True), 1e-12))
 
 
 def straight_pieces(
-    position: Float64[np.ndarray, "b 3"], chain: Int64[np.ndarray, " b"], tolerance: Float64[np.ndarray, " b"]
+    position: Float64[np.ndarray, "b 3"], chain: Int64[np.ndarray, " b"], max_deviation: Float64[np.ndarray, " b"]
 ) -> Int64[np.ndarray, "s 2"]:
-    """First and last place of pieces of chains that stray from their chord by less than the tolerance.
+    """First and last index of pieces of chains that deviate from their chord by less than the largest deviation.
 
-    A chain is cut at its farthest node until its pieces are straight (Douglas and Peucker).
+    A chain is cut at the node with the largest deviation until its pieces are straight (Douglas and Peucker).
     """
     pieces: list[tuple[int, int]] = []
     bounds = np.flatnonzero(np.diff(chain, prepend=-1, append=-1))
     for first, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        far = first + int(np.linalg.norm(position[first:stop] - position[first], axis=1).argmax())
-        pending = [(first, far), (far, stop - 1)]
+        opposite = first + int(np.linalg.norm(position[first:stop] - position[first], axis=1).argmax())
+        pending = [(first, opposite), (opposite, stop - 1)]
         while pending:
             start, end = pending.pop()
             if end - start < 2:
                 continue
-            off = _off_chord(position[start : end + 1]) / tolerance[start : end + 1]
-            worst = int(off.argmax())
-            if off[worst] > 1.0:
+            deviation = _off_chord(position[start : end + 1]) / max_deviation[start : end + 1]
+            worst = int(deviation.argmax())
+            if deviation[worst] > 1.0:
                 pending += [(start, start + worst), (start + worst, end)]
             else:
                 pieces.append((start, end))
@@ -130,24 +147,32 @@ def _off_chord(position: Float64[np.ndarray, "n 3"]) -> Float64[np.ndarray, " n"
     return np.asarray(np.linalg.norm(np.cross(offset, chord / length), axis=1))
 
 
-def by_plane(label: Int64[np.ndarray, " m"], amount: int) -> list[Int64[np.ndarray, " _"]]:
+def nodes_by_plane(label: Int64[np.ndarray, " m"], count: int) -> list[Int64[np.ndarray, " _"]]:
     """The nodes of each plane."""
     order = np.argsort(label, kind="stable")
-    cuts = np.searchsorted(label[order], np.arange(amount + 1))
+    cuts = np.searchsorted(label[order], np.arange(count + 1))
     return [order[start:end] for start, end in pairwise(cuts)]
 
 
-def going_on(nodes: Nodes, planes: Planes, one: Outline, tree: cKDTree, flatness: float) -> Bool[np.ndarray, " b"]:
-    """Outline nodes at which no edge is: just outside, the surface goes on with nodes of another plane or of none."""
-    if len(one) == 0:
+def continues_outside(
+    nodes: Nodes,
+    planes: Planes,
+    outline: Outline,
+    tree: cKDTree,
+    flatness: float,
+    settings: BoundarySettings = BoundarySettings(),
+) -> Bool[np.ndarray, " b"]:
+    """Outline nodes that are no edge: just outside, the surface continues with nodes of another plane or of none."""
+    if len(outline) == 0:
         return np.empty(0, bool)
-    own = planes.label[one.node[0]]
-    position, spacing = nodes.position[one.node], nodes.spacing[one.node]
-    _, near = tree.query(position, min(_AROUND, len(nodes)))
+    own = planes.label[outline.node[0]]
+    position, spacing = nodes.position[outline.node], nodes.spacing[outline.node]
+    _, near = tree.query(position, min(_NEIGHBOURS, len(nodes)))
     step = nodes.position[near] - position[:, None]
     height = np.abs(nodes.position[near] @ planes.normal[own] - planes.offset[own])
-    out = np.einsum("bkc,bc->bk", step, np.cross(one.tangent, planes.normal[own])) / spacing[:, None]
-    aside = np.abs(np.einsum("bkc,bc->bk", step, one.tangent)) / spacing[:, None]
-    limit = 2 * np.maximum(flatness, 0.5 * spacing)[:, None]
-    beyond = (out > 0.5) & (out < _GAP + 1) & (aside < 1.5) & (height < limit) & (planes.label[near] != own)
-    return np.asarray(beyond.sum(axis=1) > 1)  # a single one may be noise
+    outside = np.einsum("bkc,bc->bk", step, np.cross(outline.tangent, planes.normal[own])) / spacing[:, None]
+    sideways = np.abs(np.einsum("bkc,bc->bk", step, outline.tangent)) / spacing[:, None]
+    max_height = np.maximum(2 * flatness, spacing)[:, None]
+    continuing = (outside > 0.5) & (outside < settings.max_gap + 1)
+    continuing &= (sideways < 1.5) & (height < max_height) & (planes.label[near] != own)
+    return np.asarray(continuing.sum(axis=1) > 1)  # a single node may be noise

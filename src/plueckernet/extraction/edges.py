@@ -9,23 +9,38 @@ from jaxtyping import Bool, Float64, Int64
 from scipy.spatial import cKDTree
 
 from plueckernet.extraction.boundaries import Outline, straight_pieces
-from plueckernet.extraction.extracted import Segments
+from plueckernet.extraction.extracted import SegmentArrays
 from plueckernet.extraction.neighbourhoods import Nodes
 from plueckernet.extraction.segments import Line, fit_line, runs
+from plueckernet.settings import check_at_least, check_positive
 
-_CURVED = np.cos(np.radians(45.0))  # outline against the line it supports
-_STRAY = 1.3  # spacings of an outline node from its line
-_SHORTEST = 5.0  # local spacings; what is shorter may be a piece of a curve
-_GAP = 6.0  # spacings that a line bridges
-_FEWEST = 4  # outline nodes, and places along a line, that make a segment
-_REACH = 1.6  # spacings about a line within which its points are sought
-_SOFT = 0.15  # noise over spacing from which the outermost points are beyond the edge
-_SOFT_REACH = 2.3
+
+@dataclass(frozen=True)
+class EdgeSettings:
+    """How segments are fitted to outlines. Lengths in spacings unless another unit is given."""
+
+    max_deviation: float = 1.0  # of the nodes of a straight piece of an outline from its chord
+    max_tangent_angle: float = 45.0  # between the outline and its line, in degrees
+    max_distance: float = 1.3  # of an outline node from its line
+    max_gap: float = 6.0  # between nodes of one line
+    min_nodes: int = 4  # fewest outline nodes of a segment, and fewest places along it
+    min_length: float = 5.0  # local spacings; a shorter segment may be a piece of a curve
+    max_node_length: float = 3.0  # length of a segment per node
+    search_radius: float = 1.6  # around a line, within which points of the cloud are searched
+    soft_ratio: float = 0.15  # noise over spacing above which the outermost points are outside the edge
+    soft_search_radius: float = 2.3  # search radius for such clouds
+    bin_length: float = 2.0  # length of the bins along a line, each with one place of the edge
+
+    def __post_init__(self) -> None:
+        check_positive(self, "max_deviation", "max_tangent_angle", "max_distance", "max_gap", "min_length")
+        check_positive(self, "max_node_length", "search_radius", "soft_ratio", "soft_search_radius")
+        check_positive(self, "bin_length")
+        check_at_least(self, 2, "min_nodes")
 
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """The points of a cloud, and the plane whose edges are looked for."""
+    """The points of a cloud, and the plane whose edges are searched."""
 
     points: Float64[np.ndarray, "n 3"]
     tree: cKDTree
@@ -36,31 +51,37 @@ class Surface:
 
 
 def outline_segments(
-    nodes: Nodes, one: Outline, free: Bool[np.ndarray, " b"], least: float, surface: Surface
-) -> Segments:
+    nodes: Nodes,
+    outline: Outline,
+    free: Bool[np.ndarray, " b"],
+    min_length: float,
+    surface: Surface,
+    settings: EdgeSettings = EdgeSettings(),
+) -> SegmentArrays:
     """Straight pieces of the free part of an outline, the longest first, each with all the outline that it explains."""
-    position, spacing = nodes.position[one.node], nodes.spacing[one.node]
-    pieces = straight_pieces(position, one.chain, spacing)
+    position, spacing = nodes.position[outline.node], nodes.spacing[outline.node]
+    pieces = straight_pieces(position, outline.chain, settings.max_deviation * spacing)
     length = np.linalg.norm(position[pieces[:, 1]] - position[pieces[:, 0]], axis=1)
-    found, free = [], free.copy()
+    segments, free = [], free.copy()
     for first, last in pieces[np.argsort(-length, kind="stable")]:
-        mine = np.arange(first, last + 1)
-        mine = mine[free[mine]]
-        if len(mine) < _FEWEST:
+        piece = np.arange(first, last + 1)
+        piece = piece[free[piece]]
+        if len(piece) < settings.min_nodes:
             continue
-        grown = _grown(position, spacing, one.tangent, free, mine)
-        if len(grown) < _FEWEST:
+        grown = _grown(position, spacing, outline.tangent, free, piece, settings)
+        if len(grown) < settings.min_nodes:
             continue
         line = fit_line(position[grown])
         along = line.along(position[grown])
-        span = float(along.max() - along.min())
-        if span < max(least, _SHORTEST * float(np.median(spacing[grown]))) or span > 3.0 * spacing[grown].sum():
+        span, local = float(along.max() - along.min()), float(np.median(spacing[grown]))
+        sparse = span > settings.max_node_length * spacing[grown].sum()
+        if span < max(min_length, settings.min_length * local) or sparse:
             continue
         free[grown] = False
-        outward = np.cross(one.tangent[grown].mean(axis=0), surface.normal)
+        outward = np.cross(outline.tangent[grown].mean(axis=0), surface.normal)
         ends = line.at(np.array([along.min(), along.max()]))
-        found.append(_refined(surface, ends, outward, float(np.median(spacing[grown]))))
-    return Segments.joined(found)
+        segments.append(_refined(surface, ends, outward, local, settings))
+    return SegmentArrays.joined(segments)
 
 
 def _grown(
@@ -68,87 +89,106 @@ def _grown(
     spacing: Float64[np.ndarray, " b"],
     tangent: Float64[np.ndarray, "b 3"],
     free: Bool[np.ndarray, " b"],
-    mine: Int64[np.ndarray, " k"],
+    piece: Int64[np.ndarray, " k"],
+    settings: EdgeSettings,
 ) -> Int64[np.ndarray, " g"]:
-    """All free outline nodes on the line of these, in one run with them, with the surface on the same side."""
-    heading = tangent[mine].mean(axis=0)
+    """All free outline nodes on the line of a piece, in one run with it, with the surface on the same side."""
+    heading = tangent[piece].mean(axis=0)
+    min_cosine = np.cos(np.radians(settings.max_tangent_angle))
     for _ in range(3):
-        line = fit_line(position[mine])
+        line = fit_line(position[piece])
         forward = line.direction if heading @ line.direction > 0 else -line.direction
-        place = np.flatnonzero(free & (line.distance(position) < _STRAY * spacing) & (tangent @ forward > _CURVED))
-        if len(place) < _FEWEST:
+        near = line.distance(position) < settings.max_distance * spacing
+        place = np.flatnonzero(free & near & (tangent @ forward > min_cosine))
+        if len(place) < settings.min_nodes:
             return place
-        groups = runs(line.along(position[place]), _GAP * spacing[place])
-        middle = float(np.median(line.along(position[mine])))
+        groups = runs(line.along(position[place]), settings.max_gap * spacing[place])
+        middle = float(np.median(line.along(position[piece])))
         chosen = min(groups, key=lambda run: float(np.abs(line.along(position[place[run]]) - middle).min()))
-        mine = place[chosen]
-        if len(mine) < _FEWEST:
+        piece = place[chosen]
+        if len(piece) < settings.min_nodes:
             break
-    return mine
+    return piece
 
 
 def _refined(
-    surface: Surface, ends: Float64[np.ndarray, "2 3"], outward: Float64[np.ndarray, " 3"], spacing: float
-) -> Segments:
+    surface: Surface,
+    ends: Float64[np.ndarray, "2 3"],
+    outward: Float64[np.ndarray, " 3"],
+    spacing: float,
+    settings: EdgeSettings,
+) -> SegmentArrays:
     """The segment moved to the outermost points of the surface along it."""
     length = float(np.linalg.norm(ends[1] - ends[0]))
     line = Line(ends[0], (ends[1] - ends[0]) / length)
-    centres = line.at(np.linspace(0, length, int(length / spacing) + 2))
-    soft = surface.noise > _SOFT * spacing
-    reach = (_SOFT_REACH if soft else _REACH) * spacing
-    near = np.unique(np.concatenate(surface.tree.query_ball_point(centres, reach)).astype(np.int64))
-    points = surface.points[near]
-    tolerance = max(surface.flatness, 3 * surface.noise, 0.25 * spacing)
-    points = points[np.abs(points @ surface.normal - surface.offset) < tolerance]
+    soft = surface.noise > settings.soft_ratio * spacing
+    points = _points_near(surface, line, length, spacing, settings)
     out = np.cross(line.direction, surface.normal)
     out *= np.sign(out @ outward) / max(float(np.linalg.norm(out)), 1e-12)
     along, height = line.along(points), (points - line.point) @ out
-    bin_ = np.floor(along / (2 * spacing)).astype(np.int64)
+    bin_length = settings.bin_length * spacing
+    bin_ = np.floor(along / bin_length).astype(np.int64)
     if soft:
-        where, edge = _where_density_ends(bin_, height / spacing)
-        where, edge = (where + 0.5) * 2 * spacing, edge * spacing
+        where, edge = _density_ends(bin_, height / spacing, settings.min_nodes)
+        where, edge = (where + 0.5) * bin_length, edge * spacing
     else:
         outermost = _last_of_each(bin_, height)
         where, edge = along[outermost], height[outermost]
-    if len(where) < _FEWEST:
-        return Segments(ends[None], np.array([len(points)]), np.array([spacing]))
+    if len(where) < settings.min_nodes:
+        return SegmentArrays(ends[None], np.array([len(points)]), np.array([spacing]))
     slope, level, residual = _straight(where, edge, 0.25 * spacing)
     place = np.array([0.0, length])
     moved = line.at(place) + np.outer(level + slope * place, out)
     moved -= np.outer(moved @ surface.normal - surface.offset, surface.normal)
-    return Segments(moved[None], np.array([len(points)]), np.array([residual]))
+    return SegmentArrays(moved[None], np.array([len(points)]), np.array([residual]))
+
+
+def _points_near(
+    surface: Surface, line: Line, length: float, spacing: float, settings: EdgeSettings
+) -> Float64[np.ndarray, "k 3"]:
+    """Points of the cloud around a segment, near the plane whose edge it is."""
+    soft = surface.noise > settings.soft_ratio * spacing
+    radius = (settings.soft_search_radius if soft else settings.search_radius) * spacing
+    centres = line.at(np.linspace(0, length, int(length / spacing) + 2))
+    near = np.unique(np.concatenate(surface.tree.query_ball_point(centres, radius)).astype(np.int64))
+    points = surface.points[near]
+    max_height = max(surface.flatness, 3 * surface.noise, 0.25 * spacing)
+    return points[np.abs(points @ surface.normal - surface.offset) < max_height]
 
 
 def _last_of_each(group: Int64[np.ndarray, " n"], height: Float64[np.ndarray, " n"]) -> Int64[np.ndarray, " g"]:
-    """The place of the greatest height of each group."""
+    """Index of the greatest height of each group."""
     order = np.lexsort((height, group))
     return order[np.flatnonzero(np.diff(group[order], append=np.iinfo(np.int64).max))]
 
 
-def _where_density_ends(
-    group: Int64[np.ndarray, " n"], height: Float64[np.ndarray, " n"]
+def _density_ends(
+    group: Int64[np.ndarray, " n"], height: Float64[np.ndarray, " n"], min_points: int
 ) -> tuple[Float64[np.ndarray, " g"], Float64[np.ndarray, " g"]]:
-    """Groups, and the height at which an even density that ends sharply would hold as many points as the group does.
+    """Groups, and the height at which an even density that ends sharply would contain as many points as the group.
 
-    Noise moves as many points out across an edge as it makes room for: the number tells the edge where the outermost
-    point cannot. Density is measured between the heights -2 and -1.
+    Noise moves points across an edge in both directions. Their number determines the edge where the outermost point
+    does not. Density is measured between the heights -2 and -1, in spacings.
     """
     names, place = np.unique(group, return_inverse=True)
     inner = np.bincount(place[(height > -2) & (height <= -1)], minlength=len(names))
     outer = np.bincount(place[height > -1], minlength=len(names))
-    enough = inner >= _FEWEST
+    enough = inner >= min_points
     return names[enough].astype(np.float64), outer[enough] / inner[enough] - 1.0
 
 
 def _straight(
-    along: Float64[np.ndarray, " n"], height: Float64[np.ndarray, " n"], least: float
+    along: Float64[np.ndarray, " n"], height: Float64[np.ndarray, " n"], min_distance: float
 ) -> tuple[float, float, float]:
-    """Robust fit ``height = level + slope * along``, with the residual of what agrees."""
+    """Robust fit ``height = level + slope * along``: slope, level and the residual of the inliers.
+
+    A place nearer than ``min_distance``, in metres, is always an inlier.
+    """
     slope, level = 0.0, float(np.median(height))
     kept = np.ones(len(along), bool)
     for _ in range(4):
-        off = np.abs(height - level - slope * along)
-        kept = off <= max(3.0 * float(np.median(off)), least)
+        distance = np.abs(height - level - slope * along)
+        kept = distance <= max(3 * float(np.median(distance)), min_distance)
         if kept.sum() < 3 or np.ptp(along[kept]) == 0:
             break
         slope, level = (float(value) for value in np.polyfit(along[kept], height[kept], 1))

@@ -1,4 +1,4 @@
-"""What every extraction returns."""
+"""The result of every extraction: `ExtractedLines`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class ExtractedLines:
 
     Attributes:
         lines: The segments, in the frame of the data.
-        support: How many input points (pixels with depth, for images) each segment rests on.
+        support: Number of input points (pixels with depth, for images) that support each segment.
         residual: Root mean square distance of the supporting points from the segment, in metres.
-        covariance: Of both end points, as ``(x1, y1, z1, x2, y2, z2)``, where the sensor's noise is modelled.
+        covariance: Covariance of both end points ``(x1, y1, z1, x2, y2, z2)``, where the sensor's noise is modelled.
     """
 
     lines: LineSet
@@ -39,8 +39,8 @@ class ExtractedLines:
 
 
 @dataclass(frozen=True, eq=False)
-class Segments:
-    """Segments while they are being worked on: arrays only."""
+class SegmentArrays:
+    """Segments during extraction: end points, number of supporting points and residual as arrays."""
 
     ends: Float64[np.ndarray, "n 2 3"]
     support: Int64[np.ndarray, " n"]
@@ -50,29 +50,29 @@ class Segments:
         return len(self.ends)
 
     @classmethod
-    def empty(cls) -> Segments:
+    def empty(cls) -> SegmentArrays:
         """No segments."""
-        return Segments(np.empty((0, 2, 3)), np.empty(0, np.int64), np.empty(0))
+        return SegmentArrays(np.empty((0, 2, 3)), np.empty(0, np.int64), np.empty(0))
 
     @classmethod
-    def joined(cls, parts: Sequence[Segments]) -> Segments:
+    def joined(cls, sets: Sequence[SegmentArrays]) -> SegmentArrays:
         """All segments of several sets, in their order."""
-        parts = [Segments.empty(), *parts]
-        return Segments(
-            np.concatenate([part.ends for part in parts]),
-            np.concatenate([part.support for part in parts]),
-            np.concatenate([part.residual for part in parts]),
+        sets = [SegmentArrays.empty(), *sets]
+        return SegmentArrays(
+            np.concatenate([segments.ends for segments in sets]),
+            np.concatenate([segments.support for segments in sets]),
+            np.concatenate([segments.residual for segments in sets]),
         )
 
     def lengths(self) -> Float64[np.ndarray, " n"]:
-        """Of the segments."""
+        """Lengths of the segments."""
         return np.asarray(np.linalg.norm(self.ends[:, 1] - self.ends[:, 0], axis=1))
 
-    def take(self, index: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Segments:
-        """Some of them, by a mask or by places."""
-        return Segments(self.ends[index], self.support[index], self.residual[index])
+    def take(self, index: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> SegmentArrays:
+        """The segments selected by a mask or by indices."""
+        return SegmentArrays(self.ends[index], self.support[index], self.residual[index])
 
     def extracted(self, covariance: Float64[np.ndarray, "n 6 6"] | None = None) -> ExtractedLines:
-        """As the public value."""
+        """The public value."""
         lines = LineSet.from_segments(torch.from_numpy(np.ascontiguousarray(self.ends)))
         return ExtractedLines(lines, self.support, self.residual, covariance)

@@ -2,7 +2,7 @@
 
 Points are thinned to the centroids of cells (nodes). A node's normal comes from its nearest nodes. Where these lie on
 one line, as on the rings of a spinning LiDAR, cells are doubled until the neighbourhood spreads in two directions;
-nodes of different sizes then live side by side. Where they lie on several surfaces, the normal is that of one of them.
+nodes of different sizes then exist side by side. Where they lie on several surfaces, the normal is that of one of them.
 """
 
 from __future__ import annotations
@@ -13,41 +13,69 @@ import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int32, Int64, Shaped
 from scipy.spatial import cKDTree
 
-FEW_NEIGHBOURS, MANY_NEIGHBOURS = 16, 30  # discs of two and of three spacings
-_NOISY = 0.1  # noise over cell from which normals need many neighbours
-_SHEET = 80  # cells that make a plane through scattered points
-_CLOSE = 10  # neighbours that have to spread in two directions
-LINKS = 12  # neighbours over which planes grow
-ROUGHEST = 0.12  # smallest over second eigenvalue of a neighbourhood from which a plane may grow
-_SURFACE = (30, 9, 10)  # neighbours among which a surface through a node is sought, that span it, that have to be on it
-_CHUNK = 100_000  # nodes whose neighbourhoods are held at a time
-_SURFACES_CHUNK = 5_000  # nodes whose possible surfaces are
-_BLUNTEST = 0.25  # sine between two neighbours that span a surface
-_LEVELS = 6  # cells grow to 32 times the finest
-_LEAST_SPREAD = 0.1  # second over first eigenvalue below which a neighbourhood is a line
-_SAMPLE = 1000  # points at which spacing and noise are measured
-_NOISE_NEIGHBOURS = (60, 240, 960, 3840)  # the fewest are taken among which planes look flat
-_FLAT = 0.05  # smallest over second eigenvalue
-_ENOUGH = 0.1  # share of the samples that have to be flat
+from plueckernet.settings import check_at_least, check_fraction, check_positive
+
+_NODE_BLOCK = 100_000  # nodes whose neighbourhoods are in memory at a time
+_SURFACE_BLOCK = 5_000  # nodes whose possible surfaces are in memory at a time
+_MAX_NOISE_NEIGHBOURS = 3840  # points in the largest neighbourhood in which noise is measured, which bounds the memory
+_MAX_FLATTENING_NEIGHBOURS = 80  # cells in the largest neighbourhood that is flattened, which bounds the memory
+_MAX_LEVELS = 6  # sizes of cells, each twice the one before
+
+
+@dataclass(frozen=True)
+class NeighbourhoodSettings:
+    """How spacing and noise are measured, and how nodes and their normals are made."""
+
+    samples: int = 1000  # points at which spacing and noise are measured
+    noise_neighbours: int = 60  # points in the smallest neighbourhood that is tested for flatness
+    noise_growth: int = 4  # factor from one size of neighbourhood to the next
+    max_flat_ratio: float = 0.05  # smallest over second eigenvalue of a flat neighbourhood
+    min_flat_fraction: float = 0.1  # fraction of the samples that has to be flat
+    spacing_neighbours: int = 6  # nearest points or nodes whose distances give the spacing
+    neighbours: int = 16  # nodes that give a normal: a disc of two spacings
+    noisy_neighbours: int = 30  # nodes that give a normal with noise: a disc of three spacings
+    min_noise: float = 0.1  # smaller noise does not count, in cells
+    spread_neighbours: int = 10  # nearest nodes that have to spread in two directions
+    min_spread: float = 0.1  # second over first eigenvalue of a neighbourhood that is not a line
+    link_neighbours: int = 12  # neighbours over which planes grow, the node included
+    max_roughness: float = 0.12  # smallest over second eigenvalue of a neighbourhood that is one surface
+    surface_neighbours: int = 30  # nodes among which a surface through a rough node is searched
+    surface_spanning: int = 9  # nearest nodes of which any two span a possible surface
+    surface_support: int = 10  # fewest nodes on the surface
+    min_spanning_sine: float = 0.25  # sine of the angle between two nodes that span a surface
+    flattening_cell: float = 1.5  # cells in which scattered points are flattened, in noise
+    flattening_radius: float = 4.0  # radius of the plane onto which a point is moved, in noise
+
+    def __post_init__(self) -> None:
+        check_at_least(self, 3, "neighbours", "noisy_neighbours", "spread_neighbours")
+        check_at_least(self, 2, "link_neighbours", "surface_spanning")
+        check_at_least(self, 1, "samples", "spacing_neighbours", "surface_support")
+        check_at_least(self, 4, "noise_neighbours")
+        check_at_least(self, 2, "noise_growth")
+        check_at_least(self, self.surface_spanning + 1, "surface_neighbours")
+        check_fraction(self, "max_flat_ratio", "min_flat_fraction", "min_spread", "max_roughness", "min_spanning_sine")
+        check_positive(self, "min_noise", "flattening_cell", "flattening_radius")
 
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """Evenly spread stand-ins of the points of a cloud.
+    """Evenly spread representatives of the points of a cloud.
 
     Attributes:
         position: Centroid of the points of a cell.
-        count: How many points it stands for.
+        count: Number of points that a node represents.
         normal: Unit normal of the neighbourhood, of either sign.
         roughness: Smallest over second eigenvalue of the neighbourhood: 0 on a plane, up to 1.
+        smooth: Whether the roughness is low enough for a plane to grow from the node.
         spacing: Distance to the nearest nodes around.
-        neighbours: The nearest nodes, itself first.
+        neighbours: The nearest nodes; the first is the node itself.
     """
 
     position: Float64[np.ndarray, "m 3"]
     count: Int64[np.ndarray, " m"]
     normal: Float32[np.ndarray, "m 3"]
     roughness: Float32[np.ndarray, " m"]
+    smooth: Bool[np.ndarray, " m"]
     spacing: Float64[np.ndarray, " m"]
     neighbours: Int32[np.ndarray, "m k"]
 
@@ -56,30 +84,35 @@ class Nodes:
 
 
 def spacing_and_noise(
-    points: Float64[np.ndarray, "n 3"], tree: cKDTree, rng: np.random.Generator
+    points: Float64[np.ndarray, "n 3"],
+    tree: cKDTree,
+    rng: np.random.Generator,
+    settings: NeighbourhoodSettings = NeighbourhoodSettings(),
 ) -> tuple[float, float]:
     """Typical distance between neighbouring points of a surface, and their scatter across it, at sampled points.
 
-    The scatter is the median over flat neighbourhoods of the smallest size at which there are such, so that clutter and
-    edges do not count as noise.
+    The scatter is the median over flat neighbourhoods of the smallest size at which there are such neighbourhoods, so
+    that clutter and edges do not count as noise.
     """
-    sample = points[rng.permutation(len(points))[:_SAMPLE]]
-    distance, _ = _nearest(tree, sample, min(7, len(points)))
-    for size in _NOISE_NEIGHBOURS:
-        if size > max(_NOISE_NEIGHBOURS[0], len(points) // 8) or size > len(points):
-            break
+    sample = points[rng.permutation(len(points))[: settings.samples]]
+    distance, _ = _nearest(tree, sample, min(settings.spacing_neighbours + 1, len(points)))
+    size = settings.noise_neighbours
+    largest = min(_MAX_NOISE_NEIGHBOURS, max(size, len(points) // 8), len(points))
+    while size <= largest:
         values, _ = _principal(points[_nearest(tree, sample, size)[1]])
-        flat = (values[:, 0] < _FLAT * values[:, 1]) & (values[:, 1] > _LEAST_SPREAD * values[:, 2])
-        if flat.mean() > _ENOUGH:
+        flat = values[:, 0] < settings.max_flat_ratio * values[:, 1]
+        flat &= values[:, 1] > settings.min_spread * values[:, 2]
+        if flat.mean() > settings.min_flat_fraction:
             noise = np.sqrt(np.maximum(values[flat, 0], 0.0))
             return float(np.median(distance[:, 1:])), float(np.median(noise))
+        size *= settings.noise_growth
     return float(np.median(distance[:, 1:])), 0.0
 
 
 def thin(
     points: Float64[np.ndarray, "n 3"], count: Int64[np.ndarray, " n"], cell: float
 ) -> tuple[Float64[np.ndarray, "m 3"], Int64[np.ndarray, " m"]]:
-    """Centroid and number of points of every cell that has any."""
+    """Centroid and number of points of every occupied cell."""
     if len(points) == 0:
         return points, count
     place = np.floor((points - points.min(axis=0)) / cell).astype(np.int64)
@@ -93,128 +126,141 @@ def thin(
 
 
 def flattened(
-    points: Float64[np.ndarray, "n 3"], noise: float, workers: int = 1
+    points: Float64[np.ndarray, "n 3"], noise: float, settings: NeighbourhoodSettings, workers: int = 1
 ) -> tuple[Float64[np.ndarray, "m 3"], Int64[np.ndarray, " m"]]:
-    """Points with much noise moved onto the surface that they scatter about, and how many each stands for.
+    """Move points with much noise onto the surface that they scatter about.
 
-    Cells of 1.5 times the noise are moved onto the plane of what is within four times the noise, twice.
+    Returns the moved centroids of cells and the number of points that each represents.
     """
-    position, count = thin(points, np.ones(len(points), np.int64), 1.5 * noise)
+    position, count = thin(points, np.ones(len(points), np.int64), settings.flattening_cell * noise)
+    neighbours = min(_MAX_FLATTENING_NEIGHBOURS, len(position))
     for _ in range(2):
         tree, moved = cKDTree(position), np.empty_like(position)
-        for start in range(0, len(position), _CHUNK // 4):
-            part = slice(start, start + _CHUNK // 4)
-            distance, index = _nearest(tree, position[part], min(_SHEET, len(position)), workers)
-            weight = count[index] * (distance < 4 * noise)
+        for start in range(0, len(position), _NODE_BLOCK // 4):
+            block = slice(start, start + _NODE_BLOCK // 4)
+            distance, index = _nearest(tree, position[block], neighbours, workers)
+            weight = count[index] * (distance < settings.flattening_radius * noise)
             centre = np.einsum("qk,qkc->qc", weight, position[index]) / weight.sum(axis=1)[:, None]
             centred = position[index] - centre[:, None]
             _, vectors = np.linalg.eigh((centred * weight[..., None]).transpose(0, 2, 1) @ centred)
             normal = vectors[:, :, 0]
-            height = np.einsum("qc,qc->q", position[part] - centre, normal)
-            moved[part] = position[part] - height[:, None] * normal
+            height = np.einsum("qc,qc->q", position[block] - centre, normal)
+            moved[block] = position[block] - height[:, None] * normal
         position = moved
     return position, count
 
 
 def make_nodes(
-    points: Float64[np.ndarray, "n 3"], count: Int64[np.ndarray, " n"], cell: float, noise: float, workers: int = 1
+    points: Float64[np.ndarray, "n 3"],
+    count: Int64[np.ndarray, " n"],
+    cell: float,
+    noise: float,
+    settings: NeighbourhoodSettings = NeighbourhoodSettings(),
+    workers: int = 1,
 ) -> Nodes:
     """Thin a cloud to ``cell`` and find normals, with larger cells where points only line up."""
-    amount = MANY_NEIGHBOURS if noise > _NOISY * cell else FEW_NEIGHBOURS
+    noisy = noise > settings.min_noise * cell
+    neighbours = settings.noisy_neighbours if noisy else settings.neighbours
     position, count = thin(points, count, cell)
-    parts: list[tuple[Shaped[np.ndarray, "..."], ...]] = []
+    levels: list[tuple[Shaped[np.ndarray, "..."], ...]] = []
     open_position, open_count = position, count
-    for level in range(_LEVELS):
+    for level in range(_MAX_LEVELS):
         size = cell * 2**level
         if level:
             position, count = thin(position, count, size)
             open_position, open_count = thin(open_position, open_count, size)
-        if len(position) < amount:
+        if len(position) < neighbours:
             break
-        normal, roughness, spread = _normals(position, open_position, amount, workers)
-        done = spread >= _LEAST_SPREAD
-        parts.append((open_position[done], open_count[done], normal[done], roughness[done], np.full(done.sum(), size)))
+        tree = cKDTree(position)
+        normal, roughness, spread = _normals(tree, open_position, neighbours, settings.spread_neighbours, workers)
+        done = spread >= settings.min_spread
+        levels.append((open_position[done], open_count[done], normal[done], roughness[done], np.full(done.sum(), size)))
         open_position, open_count = open_position[~done], open_count[~done]
         if len(open_position) == 0:
             break
-    left = len(open_position)  # thin things, seen as lines at every size: they belong to no plane
+    left = len(open_position)  # thin things, which are lines at every size: they belong to no plane
     rough = (np.zeros((left, 3), np.float32), np.ones(left, np.float32), np.full(left, cell))
-    parts.append((open_position, open_count, *rough))
-    return _sharpened(_joined(parts, workers), max(noise, 0.1 * cell), workers)
+    levels.append((open_position, open_count, *rough))
+    return _sharpened(_joined(levels, settings, workers), max(noise, settings.min_noise * cell), settings, workers)
 
 
-def _joined(parts: list[tuple[Shaped[np.ndarray, "..."], ...]], workers: int) -> Nodes:
-    position, count, normal, roughness, size = (np.concatenate(column) for column in zip(*parts, strict=True))
-    amount = min(LINKS, len(position))
-    index = np.empty((len(position), amount), np.int32)
-    near = np.empty(len(position))
+def _joined(
+    levels: list[tuple[Shaped[np.ndarray, "..."], ...]], settings: NeighbourhoodSettings, workers: int
+) -> Nodes:
+    """The nodes of all levels, with their neighbours."""
+    position, count, normal, roughness, size = (np.concatenate(column) for column in zip(*levels, strict=True))
+    neighbours = min(settings.link_neighbours, len(position))
+    index = np.empty((len(position), neighbours), np.int32)
+    spacing = np.empty(len(position))
     tree = cKDTree(position)
-    for start in range(0, len(position), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        distance, index[part] = _nearest(tree, position[part], amount, workers)
-        near[part] = distance[:, 1:7].mean(axis=1) if amount > 1 else 0.0
-    return Nodes(position, count, normal, roughness, np.maximum(near, size), index)
+    for start in range(0, len(position), _NODE_BLOCK):
+        block = slice(start, start + _NODE_BLOCK)
+        distance, index[block] = _nearest(tree, position[block], neighbours, workers)
+        nearest = distance[:, 1 : settings.spacing_neighbours + 1]
+        spacing[block] = nearest.mean(axis=1) if neighbours > 1 else 0.0
+    smooth = roughness < settings.max_roughness
+    return Nodes(position, count, normal, roughness, smooth, np.maximum(spacing, size), index)
 
 
-def _sharpened(nodes: Nodes, tolerance: float, workers: int) -> Nodes:
-    """Give nodes whose neighbours lie on several surfaces the normal of the largest one through them.
+def _sharpened(nodes: Nodes, thickness: float, settings: NeighbourhoodSettings, workers: int) -> Nodes:
+    """Give nodes whose neighbours lie on several surfaces the normal of the largest surface through them.
 
     Beside an edge a neighbourhood has no normal. Where points are sparse much of a wall is beside an edge, and whole
-    walls would be lost. Of the planes through a node and two of its closest neighbours, the one is taken that most of
-    the neighbourhood lies on, and fitted to these.
+    walls would be lost. Each two of a node's nearest neighbours span a plane with it. The plane that contains most of
+    the neighbourhood is chosen and fitted to the nodes on it.
     """
-    most, close, least = _SURFACE
-    rough = np.flatnonzero(nodes.roughness >= ROUGHEST)
-    if len(nodes) < most:
+    nearest = settings.surface_spanning
+    rough = np.flatnonzero(~nodes.smooth)
+    if len(nodes) < settings.surface_neighbours:
         return nodes
     normal, roughness, tree = nodes.normal.copy(), nodes.roughness.copy(), cKDTree(nodes.position)
-    first, second = np.triu_indices(close, 1)
-    for start in range(0, len(rough), _SURFACES_CHUNK):
-        mine = rough[start : start + _SURFACES_CHUNK]
-        _, index = _nearest(tree, nodes.position[mine], most, workers)
-        step = nodes.position[index] - nodes.position[mine, None]
-        length = np.linalg.norm(step[:, 1 : close + 1], axis=-1)
+    first, second = np.triu_indices(nearest, 1)
+    for start in range(0, len(rough), _SURFACE_BLOCK):
+        block = rough[start : start + _SURFACE_BLOCK]
+        _, index = _nearest(tree, nodes.position[block], settings.surface_neighbours, workers)
+        step = nodes.position[index] - nodes.position[block, None]
+        length = np.linalg.norm(step[:, 1 : nearest + 1], axis=-1)
         across = np.cross(step[:, 1 + first], step[:, 1 + second])
         area = np.linalg.norm(across, axis=-1)
-        spanned = area > _BLUNTEST * length[:, first] * length[:, second]
+        spanned = area > settings.min_spanning_sine * length[:, first] * length[:, second]
         across /= np.maximum(area, 1e-30)[..., None]
-        on = (np.abs(across @ step.transpose(0, 2, 1)) < tolerance) & spanned[..., None]
+        on = (np.abs(across @ step.transpose(0, 2, 1)) < thickness) & spanned[..., None]
         largest = on.sum(axis=2).argmax(axis=1)
-        members = on[np.arange(len(mine)), largest]
+        members = on[np.arange(len(block)), largest]
         values, vectors = _principal(step, members)
-        flat = (members.sum(axis=1) >= least) & (values[:, 1] > _LEAST_SPREAD * values[:, 2])
-        normal[mine[flat]] = vectors[flat, :, 0]
-        roughness[mine[flat]] = np.maximum(values[flat, 0], 0) / np.maximum(values[flat, 1], 1e-30)
-    return replace(nodes, normal=normal, roughness=roughness)
+        flat = members.sum(axis=1) >= settings.surface_support
+        flat &= values[:, 1] > settings.min_spread * values[:, 2]
+        normal[block[flat]] = vectors[flat, :, 0]
+        roughness[block[flat]] = np.maximum(values[flat, 0], 0) / np.maximum(values[flat, 1], 1e-30)
+    return replace(nodes, normal=normal, roughness=roughness, smooth=roughness < settings.max_roughness)
 
 
 def _normals(
-    position: Float64[np.ndarray, "m 3"], query: Float64[np.ndarray, "q 3"], amount: int, workers: int
+    tree: cKDTree, query: Float64[np.ndarray, "q 3"], neighbours: int, spread_neighbours: int, workers: int
 ) -> tuple[Float32[np.ndarray, "q 3"], Float32[np.ndarray, " q"], Float32[np.ndarray, " q"]]:
-    """Normal and roughness of the nodes nearest to each query, and the spread of the closest of them.
+    """Normal and roughness of the nodes nearest to each query, and the spread of the nearest few.
 
     Roughness is the smallest over the second eigenvalue of the neighbourhood, spread the second over the largest.
     """
-    tree = cKDTree(position)
     normal = np.empty((len(query), 3), np.float32)
     roughness, spread = np.empty(len(query), np.float32), np.empty(len(query), np.float32)
-    for start in range(0, len(query), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        _, index = _nearest(tree, query[part], amount, workers)
-        values, vectors = _principal(position[index])
-        normal[part] = vectors[:, :, 0]
-        roughness[part] = np.maximum(values[:, 0], 0) / np.maximum(values[:, 1], 1e-30)
-        close, _ = _principal(position[index[:, :_CLOSE]])
-        spread[part] = np.maximum(close[:, 1], 0) / np.maximum(close[:, 2], 1e-30)
+    for start in range(0, len(query), _NODE_BLOCK):
+        block = slice(start, start + _NODE_BLOCK)
+        _, index = _nearest(tree, query[block], neighbours, workers)
+        values, vectors = _principal(tree.data[index])
+        normal[block] = vectors[:, :, 0]
+        roughness[block] = np.maximum(values[:, 0], 0) / np.maximum(values[:, 1], 1e-30)
+        nearest, _ = _principal(tree.data[index[:, :spread_neighbours]])
+        spread[block] = np.maximum(nearest[:, 1], 0) / np.maximum(nearest[:, 2], 1e-30)
     return normal, roughness, spread
 
 
 def _nearest(
-    tree: cKDTree, query: Float64[np.ndarray, "q 3"], amount: int, workers: int = 1
+    tree: cKDTree, query: Float64[np.ndarray, "q 3"], count: int, workers: int = 1
 ) -> tuple[Float64[np.ndarray, "q k"], Int64[np.ndarray, "q k"]]:
-    """Distances and places of the nearest points, also where only one is asked for."""
-    distance, index = tree.query(query, amount, workers=workers)
-    return np.asarray(distance).reshape(-1, amount), np.asarray(index, np.int64).reshape(-1, amount)
+    """Distances and indices of the nearest points, with two axes even for a count of 1."""
+    distance, index = tree.query(query, count, workers=workers)
+    return np.asarray(distance).reshape(-1, count), np.asarray(index, np.int64).reshape(-1, count)
 
 
 def _principal(
@@ -224,6 +270,6 @@ def _principal(
     if members is None:
         centred = sets - sets.mean(axis=1, keepdims=True)
         return np.linalg.eigh(centred.transpose(0, 2, 1) @ centred / sets.shape[1])
-    share = members / np.maximum(members.sum(axis=1, keepdims=True), 1)
-    centred = sets - np.einsum("qk,qkc->qc", share, sets)[:, None]
-    return np.linalg.eigh(np.einsum("qk,qki,qkj->qij", share, centred, centred))
+    weight = members / np.maximum(members.sum(axis=1, keepdims=True), 1)
+    centred = sets - np.einsum("qk,qkc->qc", weight, sets)[:, None]
+    return np.linalg.eigh(np.einsum("qk,qki,qkj->qij", weight, centred, centred))

@@ -1,42 +1,69 @@
 """Lines from point clouds, in the manner of Lu, Liu and Li (2019).
 
-Nodes with normals, planes, outlines of planes, edges where planes meet, straight pieces of what is left of the
-outlines, and one segment for what was found more than once.
+Nodes with normals, planes, outlines of planes, edges where planes meet, straight pieces of the remaining outlines.
+Segments that were found more than once are merged.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float, Float64
+from jaxtyping import Bool, Float, Float64, Int64
 from scipy.spatial import cKDTree
 
 from plueckernet.errors import InputError, ShapeError
-from plueckernet.extraction.boundaries import by_plane, going_on, outline
+from plueckernet.extraction.boundaries import (
+    BoundarySettings,
+    Outline,
+    continues_outside,
+    nodes_by_plane,
+    plane_outline,
+)
 from plueckernet.extraction.clouds.reading import CHUNK, point_chunks
-from plueckernet.extraction.creases import creases
-from plueckernet.extraction.edges import Surface, outline_segments
-from plueckernet.extraction.extracted import ExtractedLines, Segments
-from plueckernet.extraction.neighbourhoods import flattened, make_nodes, spacing_and_noise
-from plueckernet.extraction.planes import grow_planes
-from plueckernet.extraction.segments import merged
-from plueckernet.extraction.tiles import Points, tiled
-from plueckernet.extraction.visibility import View
+from plueckernet.extraction.creases import CreaseSettings, creases
+from plueckernet.extraction.edges import EdgeSettings, Surface, outline_segments
+from plueckernet.extraction.extracted import ExtractedLines, SegmentArrays
+from plueckernet.extraction.neighbourhoods import (
+    NeighbourhoodSettings,
+    Nodes,
+    flattened,
+    make_nodes,
+    spacing_and_noise,
+)
+from plueckernet.extraction.planes import Planes, PlaneSettings, grow_planes
+from plueckernet.extraction.segments import MergeSettings, merged
+from plueckernet.extraction.tiles import Points, TileSettings, tiled
+from plueckernet.extraction.visibility import Viewpoint, VisibilitySettings
+from plueckernet.settings import check_at_least, check_positive
 
 _log = logging.getLogger("plueckernet")
-_MANY = 500_000  # points from which on a cloud is thinned in earnest
-_THINNING = (0.7, 1.5)  # cell over spacing of the points, below and above
-_NOISE_CELLS = 4.0  # a cell is at least this many times the noise
-_SCATTERED = 0.75  # noise over spacing from which points are flattened first
-_FLATTENED = 0.25  # noise that flattening leaves
-_SAME = 1.5  # cells between segments that are one
-_BRIDGED = 3.0  # cells between ends of segments that are one
-_LENGTH = 8.0  # shortest segment in spacings, by default
-_CREASE_LENGTH = 4.0  # the same of one where planes meet: both planes tell its direction
+
+
+@dataclass(frozen=True)
+class ScaleSettings:
+    """How the lengths of an extraction follow from the spacing and the noise of the points."""
+
+    thinning: float = 0.7  # size of a cell, in spacings
+    large_thinning: float = 1.5  # the same for large clouds
+    large_cloud: int = 500_000  # points above which a cloud is large
+    noise_cell: float = 4.0  # least size of a cell, in noise
+    scattered_ratio: float = 0.75  # noise over spacing above which points are flattened first (scattered clouds)
+    scattered_cell: float = 2.0  # least size of a cell of a scattered cloud, in noise
+    flattened_noise: float = 0.25  # fraction of the noise that flattening leaves
+    flatness: float = 3.0  # distance from a plane up to which a point belongs to it, in noise
+    scattered_flatness: float = 1.0  # the same for scattered clouds
+    min_length: float = 8.0  # shortest segment, in cells or spacings
+    min_crease_length: float = 4.0  # shortest segment where planes meet: its direction is known from both planes
+
+    def __post_init__(self) -> None:
+        check_positive(self, "thinning", "large_thinning", "noise_cell", "scattered_ratio", "scattered_cell")
+        check_positive(self, "flatness", "scattered_flatness", "min_length", "min_crease_length")
+        check_at_least(self, 0, "large_cloud", "flattened_noise")
 
 
 @dataclass(frozen=True)
@@ -44,15 +71,24 @@ class PointCloudSettings:
     """How lines are found in a cloud; the defaults follow the cloud.
 
     Attributes:
-        spacing: Points are thinned to this distance, in metres; by default by its own spacing and noise.
+        spacing: Points are thinned to this distance, in metres; the default follows the cloud's spacing and noise.
         flatness: Distance from a plane up to which a point belongs to it, in metres; by default three times the noise.
         min_length: Shortest segment, in metres; by default 8 spacings, or 4 where two planes meet.
         min_plane: Fewest nodes of a plane.
-        viewpoint: Where a single scan was taken from, if known: ends of surfaces that are shadows of something nearer,
-            or the rim of the field of view, are then left out.
-        tile_points: Larger clouds go tile by tile; it bounds the memory, to less than 1 GB for each million.
-        workers: Threads that search neighbours; -1 for one a core.
-        seed: Of the samples drawn.
+        viewpoint: Position from which a single scan was taken, in metres, if known: ends of surfaces that are shadows
+            of something nearer, or the rim of the field of view, are then left out.
+        tile_points: Larger clouds are processed tile by tile; less than 1 GB of memory for each million.
+        workers: Threads that search neighbours; -1 for one per core.
+        seed: Seed of the random samples.
+        scale: How the lengths above follow from the cloud.
+        neighbourhoods: How spacing and noise are measured, and nodes and normals made.
+        planes: How planes grow.
+        boundaries: What the outline of a plane is.
+        creases: Where two planes make an edge.
+        edges: How segments are fitted to outlines.
+        visibility: Which outlines are shadows.
+        merging: Which segments are merged.
+        tiles: How a large cloud is cut into tiles.
     """
 
     spacing: float | None = None
@@ -63,29 +99,63 @@ class PointCloudSettings:
     tile_points: int = 2_000_000
     workers: int = -1
     seed: int = 0
+    scale: ScaleSettings = field(default_factory=ScaleSettings)
+    neighbourhoods: NeighbourhoodSettings = field(default_factory=NeighbourhoodSettings)
+    planes: PlaneSettings = field(default_factory=PlaneSettings)
+    boundaries: BoundarySettings = field(default_factory=BoundarySettings)
+    creases: CreaseSettings = field(default_factory=CreaseSettings)
+    edges: EdgeSettings = field(default_factory=EdgeSettings)
+    visibility: VisibilitySettings = field(default_factory=VisibilitySettings)
+    merging: MergeSettings = field(default_factory=MergeSettings)
+    tiles: TileSettings = field(default_factory=TileSettings)
+
+    def __post_init__(self) -> None:
+        check_positive(self, "spacing", "flatness", "min_length", "tile_points")
+        check_at_least(self, 3, "min_plane")
+        check_at_least(self, 0, "seed")
+        if self.workers != -1:
+            check_at_least(self, 1, "workers")
+        place = self.viewpoint
+        if place is not None and (np.shape(place) != (3,) or not all(map(math.isfinite, place))):
+            raise InputError(f"PointCloudSettings.viewpoint: expected three finite numbers, got {place!r}")
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The lengths that rule an extraction, in metres: cells of thinning, flatness of planes, shortest segments."""
+    """The lengths of one extraction, in metres."""
 
-    cell: float
-    flatness: float
-    least: float
-    least_crease: float  # where planes meet
+    cell: float  # to which the cloud is thinned
+    flatness: float  # distance from a plane up to which a point belongs to it
+    min_length: float
+    min_crease_length: float  # where planes meet
     scattered: bool = False  # whether noise is so large that points have to be moved onto surfaces first
 
     @classmethod
     def of(cls, count: int, spacing: float, noise: float, settings: PointCloudSettings) -> Scale:
-        """What the settings say, or else what so many points of this spacing and noise allow."""
-        fine = _THINNING[count > _MANY] * spacing
-        scattered = noise > _SCATTERED * spacing
-        cell = settings.spacing or max(fine, (2.0 if scattered else _NOISE_CELLS) * noise)
-        flatness = settings.flatness or max((1.0 if scattered else 3.0) * noise, 0.6 * min(cell, spacing))
-        least, least_crease = (
-            settings.min_length or length * max(cell, spacing) for length in (_LENGTH, _CREASE_LENGTH)
+        """The lengths in the settings; those that are not given follow from the points' count, spacing and noise."""
+        scale = settings.scale
+        fine = (scale.large_thinning if count > scale.large_cloud else scale.thinning) * spacing
+        scattered = noise > scale.scattered_ratio * spacing
+        noise_cell, flatness = (
+            (scale.scattered_cell, scale.scattered_flatness) if scattered else (scale.noise_cell, scale.flatness)
         )
-        return Scale(cell, flatness, least, least_crease, scattered)
+        cell = settings.spacing or max(fine, noise_cell * noise)
+        flatness = settings.flatness or max(flatness * noise, 0.6 * min(cell, spacing))
+        min_length, min_crease_length = (
+            settings.min_length or length * max(cell, spacing) for length in (scale.min_length, scale.min_crease_length)
+        )
+        return Scale(cell, flatness, min_length, min_crease_length, scattered)
+
+
+@dataclass(frozen=True, eq=False)
+class _Cloud:
+    """The points of a tile, relative to ``origin``, with their search tree and scale."""
+
+    points: Points
+    origin: Float64[np.ndarray, " 3"]
+    tree: cKDTree
+    noise: float
+    scale: Scale
 
 
 def extract_lines(
@@ -95,12 +165,12 @@ def extract_lines(
 ) -> ExtractedLines:
     """Segments at the edges of the planes in a point cloud.
 
-    Clouds of more than ``settings.tile_points`` points go tile by tile over a temporary file.
+    Clouds of more than ``settings.tile_points`` points are processed tile by tile over a temporary file.
 
     Args:
-        points: Coordinates in metres, or a file of them (see `read_points`); what is not finite is left out.
+        points: Coordinates in metres, or a file of them (see `read_points`); points that are not finite are left out.
         settings: See :class:`PointCloudSettings`.
-        progress: Called now and then with the share done, in [0, 1].
+        progress: Called from time to time with the fraction done, in [0, 1].
 
     Raises:
         FormatError: The file cannot be read.
@@ -108,68 +178,89 @@ def extract_lines(
     """
     scales: list[Scale] = []
 
-    def work(near: Points, origin: Float64[np.ndarray, " 3"], report: Callable[[float], None]) -> Segments:
+    def work(near: Points, origin: Float64[np.ndarray, " 3"], report: Callable[[float], None]) -> SegmentArrays:
         scale, segments = cloud_segments(near, origin, settings, report)
         scales.append(scale)
         return segments
 
     chunks = point_chunks(points) if isinstance(points, str | Path) else _array_chunks(points)
-    found = tiled(chunks, settings.tile_points, work, progress or (lambda _: None))
+    segments = tiled(chunks, settings.tile_points, work, progress or (lambda _: None), settings.tiles)
     if not scales:
         raise InputError(f"{points if isinstance(points, str | Path) else 'points'}: no points with finite coordinates")
     if len(scales) > 1:
-        cell = float(np.median([scale.cell for scale in scales]))
-        found = merged(found, _SAME * cell, _BRIDGED * cell)
-    return found.take(found.lengths() >= min(scale.least_crease for scale in scales)).extracted()
+        segments = merged(segments, float(np.median([scale.cell for scale in scales])), settings.merging)
+    return segments.take(segments.lengths() >= min(scale.min_crease_length for scale in scales)).extracted()
 
 
 def _array_chunks(points: Float[np.ndarray, "n 3"]) -> Iterator[Points]:
     if points.ndim != 2 or points.shape[1] != 3:
         raise ShapeError("points", ("n", 3), points.shape)
     for start in range(0, len(points), CHUNK):
-        part = points[start : start + CHUNK].astype(np.float64)
-        yield part[np.isfinite(part).all(axis=1)]
+        chunk = points[start : start + CHUNK].astype(np.float64)
+        yield chunk[np.isfinite(chunk).all(axis=1)]
 
 
 def cloud_segments(
     points: Points, origin: Float64[np.ndarray, " 3"], settings: PointCloudSettings, progress: Callable[[float], None]
-) -> tuple[Scale, Segments]:
+) -> tuple[Scale, SegmentArrays]:
     """Segments of a cloud whose coordinates are relative to ``origin``, as are those of the segments."""
     if len(points) < settings.min_plane:
-        return Scale(0.0, 0.0, 0.0, 0.0), Segments.empty()
+        return Scale(0.0, 0.0, 0.0, 0.0), SegmentArrays.empty()
     rng = np.random.default_rng(settings.seed)
-    points_tree = cKDTree(points)
-    spacing, scatter = spacing_and_noise(points, points_tree, rng)
-    scale = Scale.of(len(points), spacing, scatter, settings)
-    if not scale.cell > 0:  # a single place
-        return scale, Segments.empty()
+    tree = cKDTree(points)
+    spacing, noise = spacing_and_noise(points, tree, rng, settings.neighbourhoods)
+    scale = Scale.of(len(points), spacing, noise, settings)
+    if not scale.cell > 0:  # all points coincide
+        return scale, SegmentArrays.empty()
+    cloud = _Cloud(points, origin, tree, noise, scale)
     progress(0.05)
-    if scale.scattered:
-        surface_points, count = flattened(points, scatter, settings.workers)
-        nodes = make_nodes(surface_points, count, scale.cell, _FLATTENED * scatter, settings.workers)
-    else:
-        nodes = make_nodes(points, np.ones(len(points), np.int64), scale.cell, scatter, settings.workers)
+    nodes = _cloud_nodes(cloud, settings)
     progress(0.5)
-    planes = grow_planes(nodes, scale.flatness, settings.min_plane, rng)
+    planes = grow_planes(nodes, scale.flatness, settings.min_plane, rng, settings.planes)
     progress(0.7)
-    members = by_plane(planes.label, len(planes))
-    outlines = [outline(nodes, planes, plane, mine) for plane, mine in enumerate(members)]
+    members = nodes_by_plane(planes.label, len(planes))
+    outlines = [plane_outline(nodes, planes, plane, node, settings.boundaries) for plane, node in enumerate(members)]
     progress(0.85)
-    met, claimed = creases(nodes, planes, members, outlines, scale.least_crease)
+    crease, claimed = creases(nodes, planes, members, outlines, scale.min_crease_length, settings.creases)
     progress(0.95)
-    view = None if settings.viewpoint is None else View.of(nodes.position, np.array(settings.viewpoint) - origin)
-    nodes_tree = cKDTree(nodes.position)
-    parts = []
-    for plane, one in enumerate(outlines):
-        free = ~claimed[one.node] & ~going_on(nodes, planes, one, nodes_tree, scale.flatness)
-        if view is not None:
-            free &= ~view.hides(nodes, planes, one, nodes_tree)
-        surface = Surface(
-            points, points_tree, planes.normal[plane], float(planes.offset[plane]), scale.flatness, scatter
-        )
-        parts.append(outline_segments(nodes, one, free, 0.5 * scale.least, surface))
+    edge = _edge_segments(cloud, nodes, planes, outlines, claimed, settings)
     _log.debug("%s, %d points, %d nodes, %d planes", scale, len(points), len(nodes), len(planes))
-    ended = merged(Segments.joined(parts), _SAME * scale.cell, _BRIDGED * scale.cell)
-    ended = ended.take(ended.lengths() >= scale.least)
     progress(1.0)
-    return scale, merged(Segments.joined([met, ended]), _SAME * scale.cell, _BRIDGED * scale.cell)
+    return scale, merged(SegmentArrays.joined([crease, edge]), scale.cell, settings.merging)
+
+
+def _cloud_nodes(cloud: _Cloud, settings: PointCloudSettings) -> Nodes:
+    """Nodes of the cloud; points that are scattered across their surface are moved onto it first."""
+    cell, how, workers = cloud.scale.cell, settings.neighbourhoods, settings.workers
+    count: Int64[np.ndarray, " n"] = np.ones(len(cloud.points), np.int64)
+    if not cloud.scale.scattered:
+        return make_nodes(cloud.points, count, cell, cloud.noise, how, workers)
+    points, count = flattened(cloud.points, cloud.noise, how, workers)
+    return make_nodes(points, count, cell, settings.scale.flattened_noise * cloud.noise, how, workers)
+
+
+def _edge_segments(
+    cloud: _Cloud,
+    nodes: Nodes,
+    planes: Planes,
+    outlines: list[Outline],
+    claimed: Bool[np.ndarray, " m"],
+    settings: PointCloudSettings,
+) -> SegmentArrays:
+    """Segments where planes end: on outlines that no crease explains, where neither surface nor shadow continues."""
+    scale, viewpoint = cloud.scale, None
+    if settings.viewpoint is not None:
+        viewpoint = Viewpoint.of(nodes.position, np.array(settings.viewpoint) - cloud.origin, settings.visibility)
+    tree = cKDTree(nodes.position)
+    segments = []
+    for plane, outline in enumerate(outlines):
+        free = ~claimed[outline.node]
+        free &= ~continues_outside(nodes, planes, outline, tree, scale.flatness, settings.boundaries)
+        if viewpoint is not None:
+            free &= ~viewpoint.hides(nodes, planes, outline, tree)
+        normal, offset = planes.normal[plane], float(planes.offset[plane])
+        surface = Surface(cloud.points, cloud.tree, normal, offset, scale.flatness, cloud.noise)
+        min_piece = 0.5 * scale.min_length
+        segments.append(outline_segments(nodes, outline, free, min_piece, surface, settings.edges))
+    joined = merged(SegmentArrays.joined(segments), scale.cell, settings.merging)
+    return joined.take(joined.lengths() >= scale.min_length)

@@ -1,4 +1,4 @@
-"""Fitting segments to points along a line, and joining segments that are one."""
+"""Fitting lines to points, and merging segments that lie on one line."""
 
 from __future__ import annotations
 
@@ -7,9 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from plueckernet.extraction.extracted import Segments
+from plueckernet.extraction.extracted import SegmentArrays
+from plueckernet.settings import check_positive
 
-_SAME_ANGLE = np.sin(np.radians(4.0))  # of segments that are one
+
+@dataclass(frozen=True)
+class MergeSettings:
+    """Which segments are merged into one. Lengths in cells."""
+
+    max_distance: float = 1.5  # of the end points of one segment from the line of the other
+    max_gap: float = 3.0  # between the ends of two segments
+    max_angle: float = 4.0  # between two segments, in degrees
+
+    def __post_init__(self) -> None:
+        check_positive(self, "max_distance", "max_gap", "max_angle")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,17 +54,17 @@ def fit_line(position: Float64[np.ndarray, "n 3"], weight: Float64[np.ndarray, "
 
 
 def runs(along: Float64[np.ndarray, " n"], gap: Float64[np.ndarray, " n"] | float) -> list[Int64[np.ndarray, " _"]]:
-    """Places of points in order along a line, cut where two follow each other at more than the gap."""
+    """Indices of points in order along a line, cut where two neighbours are more than the gap apart."""
     order = np.argsort(along, kind="stable")
     limit = gap if isinstance(gap, float) else gap[order][1:]
     return np.split(order, np.flatnonzero(np.diff(along[order]) > limit) + 1)
 
 
-def merged(segments: Segments, tolerance: float, gap: float) -> Segments:
-    """Join segments that lie on one line within the tolerance and overlap or all but touch.
+def merged(segments: SegmentArrays, cell: float, settings: MergeSettings = MergeSettings()) -> SegmentArrays:
+    """Merge segments that lie on one line and overlap or nearly touch; ``cell`` is the unit of the settings.
 
-    The longest takes in all that fit it, then the next; the joined one is fitted to the end points of its parts by
-    their lengths.
+    The longest segment takes in all that fit it, then the next. The merged segment is fitted to the end points of its
+    pieces, weighted by their lengths.
     """
     length = segments.lengths()
     order = np.argsort(-length, kind="stable")
@@ -63,39 +74,42 @@ def merged(segments: Segments, tolerance: float, gap: float) -> Segments:
         if not alive[i]:
             continue
         while True:
-            same = _same(ends[i], ends, alive, tolerance, gap)
+            same = _same(ends[i], ends, alive, cell, settings)
             same[i] = False
             if not same.any():
                 break
-            parts = np.append(np.flatnonzero(same), i)
-            weight = np.repeat(np.linalg.norm(ends[parts, 1] - ends[parts, 0], axis=1), 2)
-            points = ends[parts].reshape(-1, 3)
+            pieces = np.append(np.flatnonzero(same), i)
+            weight = np.repeat(np.linalg.norm(ends[pieces, 1] - ends[pieces, 0], axis=1), 2)
+            points = ends[pieces].reshape(-1, 3)
             line = fit_line(points, weight)
             along = line.along(points)
             ends[i] = line.at(np.array([along.min(), along.max()]))
-            residual[i] = np.sqrt(np.average(residual[parts] ** 2, weights=support[parts]))
-            support[i] = support[parts].sum()
+            residual[i] = np.sqrt(np.average(residual[pieces] ** 2, weights=support[pieces]))
+            support[i] = support[pieces].sum()
             alive[same] = False
-    return Segments(ends[alive], support[alive], residual[alive])
+    return SegmentArrays(ends[alive], support[alive], residual[alive])
 
 
 def _same(
-    one: Float64[np.ndarray, "2 3"],
+    segment: Float64[np.ndarray, "2 3"],
     ends: Float64[np.ndarray, "n 2 3"],
     alive: Bool[np.ndarray, " n"],
-    tolerance: float,
-    gap: float,
+    cell: float,
+    settings: MergeSettings,
 ) -> Bool[np.ndarray, " n"]:
     """Which segments continue or repeat this one."""
-    length = float(np.linalg.norm(one[1] - one[0]))
-    line = Line(one[0], (one[1] - one[0]) / max(length, 1e-12))
+    gap = settings.max_gap * cell
+    length = float(np.linalg.norm(segment[1] - segment[0]))
+    line = Line(segment[0], (segment[1] - segment[0]) / max(length, 1e-12))
     along = line.along(ends.reshape(-1, 3)).reshape(-1, 2)
     touching = alive & (along.max(axis=1) > -gap) & (along.min(axis=1) < length + gap)
     index = np.flatnonzero(touching)
-    near = line.distance(ends[index].reshape(-1, 3)).reshape(-1, 2).max(axis=1) < tolerance
+    distance = line.distance(ends[index].reshape(-1, 3)).reshape(-1, 2).max(axis=1)
     span = ends[index, 1] - ends[index, 0]
-    sine = np.linalg.norm(np.cross(span, line.direction), axis=1) / np.maximum(np.linalg.norm(span, axis=1), 1e-12)
-    # a short piece may point elsewhere by chance as long as it stays on the line
-    found = np.zeros(len(ends), bool)
-    found[index] = near & ((sine < _SAME_ANGLE) | (np.linalg.norm(span, axis=1) < 4 * tolerance))
-    return found
+    span_length = np.linalg.norm(span, axis=1)
+    sine = np.linalg.norm(np.cross(span, line.direction), axis=1) / np.maximum(span_length, 1e-12)
+    # a short piece may have any direction by chance as long as it stays on the line
+    parallel = (sine < np.sin(np.radians(settings.max_angle))) | (span_length < 4 * settings.max_distance * cell)
+    same = np.zeros(len(ends), bool)
+    same[index] = (distance < settings.max_distance * cell) & parallel
+    return same

@@ -1,7 +1,7 @@
-"""Clouds larger than memory: sorted into tiles on disk, worked on tile by tile with a margin around each.
+"""Clouds larger than memory: sorted into tiles on disk, processed tile by tile with a margin around each.
 
-Tiles are boxes in x and y that hold about equally many points. Lines of a tile and its margin are cut at the tile's
-own box, so that each is found once and ends of surfaces that only the margin makes are dropped.
+Tiles are boxes in x and y with about the same number of points. Lines of a tile and its margin are cut at the tile's
+own box, so that each is found once and the artificial ends of surfaces in the margin are dropped.
 """
 
 from __future__ import annotations
@@ -14,19 +14,29 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from plueckernet.extraction.extracted import Segments
+from plueckernet.extraction.extracted import SegmentArrays
+from plueckernet.settings import check_positive
 
-_GRID = 512  # cells a side of the grid on which tiles are cut
-_MARGIN = 0.06  # of the longer side of a tile
+_GRID = 512  # cells per side of the grid on which tiles are cut
 _CHUNK = 1_000_000  # points read at a time
 
 Points = Float64[np.ndarray, "_ 3"]
 Box = Float64[np.ndarray, "2 2"]  # lower and upper corner in x and y
 
 
+@dataclass(frozen=True)
+class TileSettings:
+    """How a large cloud is cut into tiles."""
+
+    margin: float = 0.06  # width of the margin around a tile, in lengths of its longer side
+
+    def __post_init__(self) -> None:
+        check_positive(self, "margin")
+
+
 @dataclass(frozen=True, eq=False)
 class Spool:
-    """Points on disk, relative to ``origin``, in the order in which they came."""
+    """Points on disk, relative to ``origin``, in their original order."""
 
     path: Path
     origin: Float64[np.ndarray, " 3"]
@@ -35,14 +45,14 @@ class Spool:
     high: Float64[np.ndarray, " 3"]
 
     def chunks(self) -> Iterator[Points]:
-        """The points, some at a time."""
+        """The points in chunks."""
         with self.path.open("rb") as handle:
             while len(values := np.fromfile(handle, np.float64, 3 * _CHUNK)):
                 yield values.reshape(-1, 3)
 
 
 def spooled(chunks: Iterable[Points], folder: Path) -> Spool | None:
-    """Write points to disk; nothing if there are none."""
+    """Write points to disk; None if there are none."""
     path = folder / "all.f8"
     count, origin = 0, np.zeros(3)
     low, high = np.full(3, np.inf), np.full(3, -np.inf)
@@ -52,50 +62,51 @@ def spooled(chunks: Iterable[Points], folder: Path) -> Spool | None:
                 continue
             if count == 0:
                 origin = chunk.mean(axis=0)
-            near = chunk - origin
-            near.tofile(handle)
-            count += len(near)
-            low, high = np.minimum(low, near.min(axis=0)), np.maximum(high, near.max(axis=0))
+            offset = chunk - origin
+            offset.tofile(handle)
+            count += len(offset)
+            low, high = np.minimum(low, offset.min(axis=0)), np.maximum(high, offset.max(axis=0))
     return Spool(path, origin, count, low, high) if count else None
 
 
 def tiled(
     chunks: Iterable[Points],
-    most: int,
-    work: Callable[[Points, Float64[np.ndarray, " 3"], Callable[[float], None]], Segments],
+    tile_points: int,
+    work: Callable[[Points, Float64[np.ndarray, " 3"], Callable[[float], None]], SegmentArrays],
     progress: Callable[[float], None],
-) -> Segments:
-    """Segments that ``work`` finds in tiles of at most about ``most`` points, cut to the tiles.
+    settings: TileSettings = TileSettings(),
+) -> SegmentArrays:
+    """Segments that ``work`` finds in tiles of at most about ``tile_points`` points, cut to the tiles.
 
-    ``work`` gets points, the origin that they are relative to and where to report its share done.
+    ``work`` gets the points, the origin that they are relative to and a function that reports the fraction done.
     """
     with TemporaryDirectory(prefix="plueckernet-") as name:
         spool = spooled(chunks, Path(name))
         if spool is None:
-            return Segments.empty()
-        boxes, owner = _boxes(spool, most)
+            return SegmentArrays.empty()
+        boxes, owner = _boxes(spool, tile_points)
         _sort(spool, owner, Path(name))
         spool.path.unlink()
-        found = []
+        clipped = []
         for place, box in enumerate(boxes):
-            points = _with_margin(Path(name), boxes, place)
+            points = _with_margin(Path(name), boxes, place, settings.margin)
 
-            def report(share: float, done: int = place) -> None:
-                progress((done + share) / len(boxes))
+            def report(fraction: float, done: int = place) -> None:
+                progress((done + fraction) / len(boxes))
 
             if len(points) > 0:
                 middle = points.mean(axis=0)
                 segments = work(points - middle, spool.origin + middle, report)
-                moved = Segments(segments.ends + middle, segments.support, segments.residual)
-                found.append(_clipped(moved, _open_outside(box, spool)))
-        joined = Segments.joined(found)
-        return Segments(joined.ends + spool.origin, joined.support, joined.residual)
+                moved = SegmentArrays(segments.ends + middle, segments.support, segments.residual)
+                clipped.append(_clipped(moved, _open_outside(box, spool)))
+        joined = SegmentArrays.joined(clipped)
+        return SegmentArrays(joined.ends + spool.origin, joined.support, joined.residual)
 
 
-def _boxes(spool: Spool, most: int) -> tuple[list[Box], Int64[np.ndarray, "g g"]]:
-    """Cut the ground plan in two at the median, across its longer side, until no box has too many points.
+def _boxes(spool: Spool, tile_points: int) -> tuple[list[Box], Int64[np.ndarray, "g g"]]:
+    """Split the ground plan at the median, across its longer side, until no box has too many points.
 
-    Returns the boxes and a grid that tells which of them each cell of the ground plan is in.
+    Returns the boxes and a grid with the number of the box of each cell of the ground plan.
     """
     low, step = spool.low[:2], np.maximum((spool.high - spool.low)[:2], 1e-9) / _GRID
     count, owner = np.zeros(_GRID**2, np.int64), np.empty((_GRID, _GRID), np.int64)
@@ -106,14 +117,14 @@ def _boxes(spool: Spool, most: int) -> tuple[list[Box], Int64[np.ndarray, "g g"]
     pending = [(0, _GRID, 0, _GRID)]
     while pending:
         left, right, bottom, top = pending.pop()
-        part = grid[left:right, bottom:top]
+        cells = grid[left:right, bottom:top]
         wide = (right - left) * step[0] >= (top - bottom) * step[1]
         size = right - left if wide else top - bottom
-        if part.sum() <= most or size < 2:
+        if cells.sum() <= tile_points or size < 2:
             owner[left:right, bottom:top] = len(done)
             done.append(np.array([[left, bottom], [right, top]]) * step + low)
             continue
-        running = part.sum(axis=1 if wide else 0).cumsum()
+        running = cells.sum(axis=1 if wide else 0).cumsum()
         cut = int(np.clip(np.searchsorted(running, running[-1] / 2) + 1, 1, size - 1))
         if wide:
             pending += [(left, left + cut, bottom, top), (left + cut, right, bottom, top)]
@@ -123,21 +134,21 @@ def _boxes(spool: Spool, most: int) -> tuple[list[Box], Int64[np.ndarray, "g g"]
 
 
 def _cells(points: Points, spool: Spool) -> Int64[np.ndarray, " n"]:
-    """The cells of the grid that points are in, counted row by row."""
+    """The cells of the grid that contain the points, numbered row by row."""
     step = np.maximum((spool.high - spool.low)[:2], 1e-9) / _GRID
     place = np.clip(((points[:, :2] - spool.low[:2]) / step).astype(np.int64), 0, _GRID - 1)
     return np.asarray(place[:, 0] * _GRID + place[:, 1])
 
 
 def _sort(spool: Spool, owner: Int64[np.ndarray, "g g"], folder: Path) -> None:
-    """Write the points of each box to a file of its own."""
+    """Write the points of each box to its own file."""
     for chunk in spool.chunks():
         box = owner.ravel()[_cells(chunk, spool)]
         order = np.argsort(box, kind="stable")
         names, starts = np.unique(box[order], return_index=True)
-        for name, part in zip(names, np.split(chunk[order], starts[1:]), strict=True):
+        for name, points in zip(names, np.split(chunk[order], starts[1:]), strict=True):
             with (folder / f"{name}.f8").open("ab") as handle:
-                part.tofile(handle)
+                points.tofile(handle)
 
 
 def _open_outside(box: Box, spool: Spool) -> Box:
@@ -151,22 +162,21 @@ def _inside(points: Points, box: Box) -> Bool[np.ndarray, " n"]:
     return np.asarray(((points[:, :2] >= box[0]) & (points[:, :2] < box[1])).all(axis=1))
 
 
-def _with_margin(folder: Path, boxes: list[Box], place: int) -> Points:
-    """The points of a box and those around it."""
+def _with_margin(folder: Path, boxes: list[Box], place: int, margin: float) -> Points:
+    """The points of a box and of the margin around it, given in lengths of the box's longer side."""
     own = boxes[place]
-    margin = _MARGIN * float((own[1] - own[0]).max())
-    wide = own + margin * np.array([[-1.0], [1.0]])
-    parts = [np.empty((0, 3))]
+    wide = own + margin * float((own[1] - own[0]).max()) * np.array([[-1.0], [1.0]])
+    sets = [np.empty((0, 3))]
     for other, box in enumerate(boxes):
         path = folder / f"{other}.f8"
         if path.exists() and (box[0] < wide[1]).all() and (box[1] > wide[0]).all():
             points = np.fromfile(path, np.float64).reshape(-1, 3)
-            parts.append(points if other == place else points[_inside(points, wide)])
-    return np.concatenate(parts)
+            sets.append(points if other == place else points[_inside(points, wide)])
+    return np.concatenate(sets)
 
 
-def _clipped(segments: Segments, box: Box) -> Segments:
-    """What of the segments lies in the box; support goes with the length."""
+def _clipped(segments: SegmentArrays, box: Box) -> SegmentArrays:
+    """The pieces of the segments inside the box; support is proportional to length."""
     start, span = segments.ends[:, 0], segments.ends[:, 1] - segments.ends[:, 0]
     first, last = np.zeros(len(segments)), np.ones(len(segments))
     for axis in range(2):
@@ -181,4 +191,4 @@ def _clipped(segments: Segments, box: Box) -> Segments:
     keep = last - first > 1e-6
     ends = np.stack([start + first[:, None] * span, start + last[:, None] * span], axis=1)[keep]
     support = np.ceil(segments.support * (last - first))[keep].astype(np.int64)
-    return Segments(ends, support, segments.residual[keep])
+    return SegmentArrays(ends, support, segments.residual[keep])

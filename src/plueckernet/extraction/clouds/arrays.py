@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Shaped
 
+from plueckernet.extraction.clouds.chunks import Chunks
 from plueckernet.io.source import Source
 
-Chunks = Iterator[Float64[np.ndarray, "_ 3"]]
 _MAGIC = b"\x93NUMPY"
-_BRIGHTEST = 255.0  # of a reflectance
+_MAX_REFLECTANCE = 255.0
 
 
 def recognises_npy(source: Source) -> bool:
@@ -20,7 +18,7 @@ def recognises_npy(source: Source) -> bool:
 
 
 def read_npy(source: Source, size: int) -> Chunks:
-    """An array of three or more columns, of which the first three are coordinates."""
+    """An array of three or more columns; the first three are coordinates."""
     try:
         values = np.load(source.path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
@@ -31,15 +29,15 @@ def read_npy(source: Source, size: int) -> Chunks:
 
 
 def read_bin(source: Source, size: int) -> Chunks:
-    """Little endian float32 rows: x, y, z and reflectance as KITTI has them, or x, y, z alone."""
+    """Little endian float32 rows: x, y, z and reflectance as in KITTI, or only x, y, z."""
     length = source.path.stat().st_size
     width = next((width for width in (4, 3) if length % (4 * width) == 0), None)
     if width is None or length == 0:
-        raise source.error(f"{length} bytes are no rows of 3 or 4 float32 numbers")
+        raise source.error(f"{length} bytes are not rows of 3 or 4 float32 numbers")
     values = np.memmap(source.path, "<f4", "r")
     if width == 4 and length % 12 == 0:
         last = values[3::4]
-        width = 4 if (last >= 0).all() and (last <= _BRIGHTEST).all() else 3
+        width = 4 if (last >= 0).all() and (last <= _MAX_REFLECTANCE).all() else 3
     yield from _chunks(values.reshape(-1, width), size)
 
 

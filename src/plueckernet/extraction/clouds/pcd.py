@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
 import numpy as np
 from jaxtyping import Float64, Shaped
 
+from plueckernet.extraction.clouds.chunks import Chunks
 from plueckernet.io.source import Source, is_count, numbers, shown
 
-Chunks = Iterator[Float64[np.ndarray, "_ 3"]]
-_HEADER_LINES = 64  # PCD has eleven and comments
+_MAX_HEADER_LINES = 64  # eleven and comments
 _KINDS = {"F": "f", "I": "i", "U": "u"}
 
 
@@ -31,7 +30,7 @@ def recognises_pcd(source: Source) -> bool:
 
 
 def read_pcd(source: Source, size: int) -> Chunks:
-    """The points, so many at a time; compressed ones all at once."""
+    """The points, ``size`` at a time; compressed points all at once."""
     with source.path.open("rb") as handle:
         header = _header(handle, source)
         if header.data == "ascii":
@@ -46,19 +45,19 @@ def read_pcd(source: Source, size: int) -> Chunks:
 
 
 def _header(handle: BinaryIO, source: Source) -> _Header:
-    found: dict[str, list[str]] = {}
-    for number in range(1, _HEADER_LINES):
+    entries: dict[str, list[str]] = {}
+    for number in range(1, _MAX_HEADER_LINES):
         words = handle.readline().decode("ascii", errors="replace").partition("#")[0].split()
         if words:
-            found[words[0].upper()] = words[1:]
+            entries[words[0].upper()] = words[1:]
         if words[:1] == ["DATA"]:
-            return _checked(found, number, source)
+            return _checked(entries, number, source)
     raise source.error("no DATA line in the header")
 
 
-def _checked(found: dict[str, list[str]], number: int, source: Source) -> _Header:
-    names, sizes, kinds = (found.get(key, []) for key in ("FIELDS", "SIZE", "TYPE"))
-    repeats = found.get("COUNT", ["1"] * len(names))
+def _checked(entries: dict[str, list[str]], number: int, source: Source) -> _Header:
+    names, sizes, kinds = (entries.get(key, []) for key in ("FIELDS", "SIZE", "TYPE"))
+    repeats = entries.get("COUNT", ["1"] * len(names))
     if not len(names) == len(sizes) == len(kinds) == len(repeats) or not all(map(is_count, sizes + repeats)):
         raise source.error("FIELDS, SIZE, TYPE and COUNT of the header do not agree", number)
     if not {"x", "y", "z"} <= set(names):
@@ -71,11 +70,11 @@ def _checked(found: dict[str, list[str]], number: int, source: Source) -> _Heade
             ]
         )
     except (KeyError, TypeError, ValueError):
-        raise source.error(f"types that are none: {shown(' '.join(kinds))}", number) from None
-    points = found.get("POINTS") or [
-        str(int(np.prod([int(found[key][0]) for key in ("WIDTH", "HEIGHT") if key in found])))
+        raise source.error(f"unknown types: {shown(' '.join(kinds))}", number) from None
+    points = entries.get("POINTS") or [
+        str(int(np.prod([int(entries[key][0]) for key in ("WIDTH", "HEIGHT") if key in entries])))
     ]
-    data = (found["DATA"] or [""])[0].lower()
+    data = (entries["DATA"] or [""])[0].lower()
     if data not in ("ascii", "binary", "binary_compressed") or not is_count(points[0]):
         raise source.error(f"expected DATA ascii, binary or binary_compressed, found {shown(data)}", number)
     return _Header(fields, int(points[0]), data, number)
@@ -105,7 +104,7 @@ def _ascii(handle: BinaryIO, header: _Header, source: Source, size: int) -> Chun
 
 def _table(data: bytes, header: _Header, wanted: int, source: Source) -> Shaped[np.ndarray, " n"]:
     if len(data) < wanted * header.fields.itemsize:
-        raise source.error(f"the file ends before its {header.count} points do")
+        raise source.error(f"the file ends before its {header.count} points")
     return np.frombuffer(data, header.fields, wanted)
 
 
@@ -114,10 +113,10 @@ def _coordinates(table: Shaped[np.ndarray, " n"]) -> Float64[np.ndarray, "n 3"]:
 
 
 def _uncompressed(data: bytes, header: _Header, source: Source) -> Shaped[np.ndarray, " n"]:
-    """Fields follow each other whole in the compressed form."""
+    """The table of compressed data, in which each field is stored for all points before the next field."""
     packed, full = (int(size) for size in np.frombuffer(data[:8].ljust(8, b"\0"), "<u4"))
     if full != header.count * header.fields.itemsize or packed + 8 > len(data):
-        raise source.error(f"compressed data do not hold {header.count} points")
+        raise source.error(f"compressed data do not contain {header.count} points")
     try:
         plain = lzf_decompress(data[8 : 8 + packed], full)
     except (IndexError, ValueError):
@@ -132,7 +131,7 @@ def _uncompressed(data: bytes, header: _Header, source: Source) -> Shaped[np.nda
 
 
 def lzf_decompress(data: bytes, size: int) -> bytes:
-    """Undo LZF: runs of literal bytes, and copies of what was written before."""
+    """Decompress LZF: runs of literal bytes, and copies of bytes written before."""
     out = bytearray()
     place = 0
     while place < len(data):
@@ -152,7 +151,7 @@ def lzf_decompress(data: bytes, size: int) -> bytes:
             raise ValueError
         length += 2
         piece = bytes(out[start : start + length])
-        out += (piece * (length // len(piece) + 1))[:length]  # a copy may run into what it writes
+        out += (piece * (length // len(piece) + 1))[:length]  # a copy may overlap its own output
     if len(out) != size:
         raise ValueError
     return bytes(out)

@@ -1,21 +1,18 @@
-"""Clouds as PLY: the vertices, ASCII or binary, whatever else they have."""
+"""Clouds as PLY: the vertices, ASCII or binary, with any other properties."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import islice
 
 import numpy as np
-from jaxtyping import Float64
 
+from plueckernet.extraction.clouds.chunks import Chunks
 from plueckernet.io.ply import Element, Header, read_header
 from plueckernet.io.source import Source, numbers
 
-Chunks = Iterator[Float64[np.ndarray, "_ 3"]]
-
 
 def read_ply(source: Source, size: int) -> Chunks:
-    """The vertices, so many at a time."""
+    """The vertices, ``size`` at a time."""
     header = read_header(source)
     vertex = _vertices(header, source)
     if header.order == "":
@@ -37,7 +34,7 @@ def _vertices(header: Header, source: Source) -> Element:
     if vertex is None or not set("xyz") <= {prop.name for prop in vertex.properties}:
         raise source.error("no vertices with properties x, y, z")
     if vertex.has_lists or any(element.has_lists for element in _before(header)):
-        raise source.error("lists in or before the vertices are not read")
+        raise source.error("lists in or before the vertices are not supported")
     return vertex
 
 

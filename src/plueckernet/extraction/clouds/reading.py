@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,17 +11,18 @@ from jaxtyping import Float64
 
 from plueckernet.errors import FormatError, InputError
 from plueckernet.extraction.clouds import arrays, pcd, ply, surveys, text
+from plueckernet.extraction.clouds.chunks import Chunks
 from plueckernet.io import ply as line_ply
 from plueckernet.io.source import Source
 
 CHUNK = 1_000_000  # points read at a time
 
-Reader = Callable[[Source, int], Iterator[Float64[np.ndarray, "_ 3"]]]
+Reader = Callable[[Source, int], Chunks]
 
 
 @dataclass(frozen=True)
 class CloudFormat:
-    """A format of clouds: its name, the endings of its files, its reader and how to tell it by content, if one can."""
+    """A format of clouds: name, file suffixes, reader, and a test of the content where the format has a signature."""
 
     name: str
     suffixes: tuple[str, ...]
@@ -41,14 +42,12 @@ CLOUD_FORMATS = (
 )
 
 
-def point_chunks(
-    path: str | Path, size: int = CHUNK, *, format: str | None = None
-) -> Iterator[Float64[np.ndarray, "_ 3"]]:
+def point_chunks(path: str | Path, size: int = CHUNK, *, format: str | None = None) -> Chunks:
     """The points of a file, about ``size`` at a time; rows that are not finite are left out.
 
     Args:
         path: PLY, PCD, LAS, LAZ, E57, NPY, legacy VTK, KITTI's `.bin`, or rows of text.
-        size: How many points to hold at a time.
+        size: Number of points per chunk.
         format: One of the names in `CLOUD_FORMATS`; by default content and suffix decide.
 
     Raises:
@@ -77,13 +76,13 @@ def read_points(path: str | Path, *, format: str | None = None) -> Float64[np.nd
 def _format(source: Source, name: str | None) -> CloudFormat:
     names = ", ".join(known.name for known in CLOUD_FORMATS)
     if name is not None:
-        found = next((known for known in CLOUD_FORMATS if known.name == name.lower()), None)
-        if found is None:
+        named = next((known for known in CLOUD_FORMATS if known.name == name.lower()), None)
+        if named is None:
             raise InputError(f"unknown format {name!r}; known: {names}")
-        return found
+        return named
     by_content = (known for known in CLOUD_FORMATS if known.recognises is not None and known.recognises(source))
     by_suffix = (known for known in CLOUD_FORMATS if source.path.suffix.lower() in known.suffixes)
-    found = next(by_content, None) or next(by_suffix, None)
-    if found is None:
+    recognised = next(by_content, None) or next(by_suffix, None)
+    if recognised is None:
         raise source.error(f"unrecognised; known formats of point clouds: {names}")
-    return found
+    return recognised

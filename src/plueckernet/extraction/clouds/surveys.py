@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
-from jaxtyping import Float64
 
 from plueckernet.errors import MissingDependencyError
+from plueckernet.extraction.clouds.chunks import Chunks
 from plueckernet.io.source import Source
-
-Chunks = Iterator[Float64[np.ndarray, "_ 3"]]
 
 
 def recognises_las(source: Source) -> bool:
@@ -19,7 +15,7 @@ def recognises_las(source: Source) -> bool:
 
 
 def read_las(source: Source, size: int) -> Chunks:
-    """The points, with the file's scale and offset, so many at a time."""
+    """The points, with the file's scale and offset, ``size`` at a time."""
     try:
         import laspy
     except ImportError:
@@ -29,7 +25,7 @@ def read_las(source: Source, size: int) -> Chunks:
             for points in reader.chunk_iterator(size):
                 yield np.stack([points.x, points.y, points.z], axis=1).astype(np.float64)
     except laspy.errors.LaspyException as error:
-        if "Backend" in str(error):  # LAZ, and nothing that decompresses it
+        if "Backend" in str(error):  # LAZ without a package that decompresses it
             raise MissingDependencyError("lazrs", "extract") from None
         raise source.error(f"not readable as LAS or LAZ: {error}") from None
     except (ValueError, RuntimeError) as error:

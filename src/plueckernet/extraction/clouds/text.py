@@ -1,7 +1,7 @@
-"""Clouds as text: XYZ, PTS, TXT and CSV, one point a row, and the points of legacy VTK.
+"""Clouds as text: XYZ, PTS, TXT and CSV, one point per row, and the points of legacy VTK.
 
-Columns are separated by commas, semicolons or white space, whichever the first row has. If a row of names comes first,
-the columns `x`, `y` and `z` are taken wherever they stand, else the first three. `#` starts a comment.
+Columns are separated by commas, semicolons or white space, as in the first row. If the first row has names, the columns
+`x`, `y` and `z` are taken, else the first three. `#` starts a comment.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from itertools import islice
 import numpy as np
 from jaxtyping import Float64
 
+from plueckernet.extraction.clouds.chunks import Chunks
 from plueckernet.io.source import Source, is_number, numbers, shown
 
 _VTK_TYPES = {"float": ">f4", "double": ">f8"}
-Chunks = Iterator[Float64[np.ndarray, "_ 3"]]
 
 
 def read_table(source: Source, size: int) -> Chunks:
-    """The points of a table, so many rows at a time."""
+    """The points of a table, ``size`` rows at a time."""
     rows = _rows(source)
     first = next(rows, None)
     if first is None:
@@ -32,7 +32,7 @@ def read_table(source: Source, size: int) -> Chunks:
     if not any(map(is_number, names)):
         pending = []
         columns = [names.index(axis) for axis in "xyz"] if set("xyz") <= set(names) else columns
-    elif len(names) == 1 and names[0].isdigit():  # PTS says first how many points there are
+    elif len(names) == 1 and names[0].isdigit():  # PTS starts with the number of points
         pending = []
     elif len(names) < 3:
         raise source.error(f"expected at least 3 columns, found {len(names)}", number)
@@ -51,7 +51,7 @@ def _rows(source: Source) -> Iterator[tuple[int, str]]:
 def _parsed(
     block: list[tuple[int, str]], separator: str | None, columns: list[int], source: Source
 ) -> Float64[np.ndarray, "n 3"]:
-    """Rows as coordinates: all at once, or one by one to say which is wrong."""
+    """Rows as coordinates: all at once, or one by one to name the line that is wrong."""
     try:
         return np.loadtxt([row for _, row in block], delimiter=separator, usecols=columns, ndmin=2, comments=None)
     except (ValueError, IndexError):
