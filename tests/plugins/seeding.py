@@ -15,8 +15,10 @@ from __future__ import annotations
 import ast
 import os
 import random
+import traceback
 from collections.abc import Callable, Iterator
 from functools import wraps
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
@@ -88,7 +90,7 @@ class PythonWatch:
             patch.setattr(random, name, _surrounded(getattr(random, name), before, self._set))
 
     def start(self) -> None:
-        self._restart(0)
+        self._restart("unseeded")  # not a seed that tests or Hypothesis use
         self._seeded = self._drawn = False
         self._unseeded_states = {hash(self._get_state())}
 
@@ -221,6 +223,17 @@ def _only_seeded(default_rng: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(default_rng)
     def checked(seed: Any = None) -> Any:
-        return refuse() if seed is None else default_rng(seed)
+        return refuse() if seed is None and not _a_library_is_imported() else default_rng(seed)
 
     return checked
+
+
+def _a_library_is_imported() -> bool:
+    """Whether an installed module is being imported: SciPy draws the examples of its docstrings then."""
+    frames = [frame for frame, _ in traceback.walk_stack(None)]
+    return any(
+        frame.f_code.co_name == "<module>"
+        and "-packages" in frame.f_code.co_filename
+        and caller.f_code.co_filename.startswith("<frozen importlib")  # not run by `python -m`, as pytest is
+        for frame, caller in pairwise(frames)
+    )

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 import torch
 
-_OF_PYTEST = ("PYTEST_", "COV_")  # variables that pytest itself changes from test to test
+# Variables that pytest changes from test to test, and those that OpenCV and PyTorch set when they are first used.
+_OF_OTHERS = ("PYTEST_", "COV_", "LD_LIBRARY_PATH", "QT_", "TORCHINDUCTOR_")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -74,7 +75,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def process_state() -> dict[str, Any]:
     """What one test could leave behind for the next."""
-    environment = {f"${name}": value for name, value in os.environ.items() if not name.startswith(_OF_PYTEST)}
+    environment = {f"${name}": value for name, value in os.environ.items() if not name.startswith(_OF_OTHERS)}
     return environment | {
         "working directory": str(Path.cwd()),
         "torch threads": torch.get_num_threads(),

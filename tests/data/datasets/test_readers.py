@@ -194,8 +194,9 @@ def test_the_layout_is_found_by_the_files(tmp_path: Path) -> None:
     published.seven_scenes(tmp_path / "7s")
     sequence = published.kitti(tmp_path)
     (tmp_path / "maps").mkdir()
+    ends = torch.rand(3, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     for name in ("b", "a"):
-        write_lines(tmp_path / "maps" / f"{name}.npz", LineSet.from_segments(torch.rand(3, 2, 3, dtype=torch.float64)))
+        write_lines(tmp_path / "maps" / f"{name}.npz", LineSet.from_segments(ends))
     kinds = [type(open_sequence(folder)[0]).__name__ for folder in (tmp_path / "tum", tmp_path / "7s", sequence)]
     assert kinds == ["CameraFrame", "CameraFrame", "CloudFrame"]
     assert [frame.name for frame in open_sequence(tmp_path / "maps")] == ["a", "b"]
