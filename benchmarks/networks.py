@@ -153,22 +153,22 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES))
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--one", nargs=2, metavar=("NETWORK", "LINES"), help="measure one, print JSON")
+    parser.add_argument("--network", nargs=2, metavar=("NETWORK", "LINES"), help="measure one network, print JSON")
     parser.add_argument("--plain", type=int, metavar="LINES", help="compare with the plain version, print JSON")
     parser.add_argument("--table", action="store_true", help="print the table of the last results")
     a = parser.parse_args()
     if a.table:
         print(table(json.loads(a.out.read_text())))
         return
-    if a.one:
-        print(json.dumps(measure(a.one[0], int(a.one[1]), a.threads)))
+    if a.network:
+        print(json.dumps(measure(a.network[0], int(a.network[1]), a.threads)))
         return
     if a.plain:
         print(json.dumps(compare_with_plain(a.plain, a.threads)))
         return
     threads = ("--threads", str(a.threads))
     plain = in_process("--plain", "700", *threads)
-    rows = [in_process("--one", name, str(n), *threads) for name in CONFIGS for n in a.sizes]
+    rows = [in_process("--network", name, str(n), *threads) for name in CONFIGS for n in a.sizes]
     document = {
         "metadata": {
             "machine": platform.platform(),

@@ -10,7 +10,7 @@ from plueckernet.models.export import export_onnx, onnx_difference
 
 
 def test_onnx_runtime_agrees(tmp_path):
-    # Tracing takes seconds a layer; one iteration of Sinkhorn has all the operations of thirty.
+    # Tracing takes seconds per layer; one iteration of Sinkhorn has all the operations of thirty.
     torch.manual_seed(0)
     net = build_matcher(InvariantConfig(layers=2, assignment="transport", sinkhorn=SinkhornConfig(0.1, 1)))
     with warnings.catch_warnings():

@@ -31,9 +31,9 @@ def test_padding_changes_nothing(style):
     x = torch.randn(1, 9, 6)
     mask = torch.arange(14)[None] < 9
     padded = torch.cat([x, 100 * torch.randn(1, 5, 6)], 1)
-    alone = mlp(x, torch.ones(1, 9, dtype=torch.bool))
-    torch.testing.assert_close(mlp(padded, mask)[:, :9], alone, atol=1e-5, rtol=0)
-    torch.testing.assert_close(mlp(x), alone, atol=1e-5, rtol=0)
+    unpadded = mlp(x, torch.ones(1, 9, dtype=torch.bool))
+    torch.testing.assert_close(mlp(padded, mask)[:, :9], unpadded, atol=1e-5, rtol=0)
+    torch.testing.assert_close(mlp(x), unpadded, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("style", STYLES)
