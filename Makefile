@@ -8,23 +8,35 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 CORE := $(VENV)/.installed-core
 DEV := $(VENV)/.installed-dev
 PYTEST_ARGS ?=
+SHUFFLE ?= random
+GPU_PYTHON ?= 3.12
 
 # Through the environment the pins also hold for the build backend, which pip installs apart.
 export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs bench clean
+.PHONY: help demo test gpu gpu-site lint docs bench clean
 
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(CORE) ## Register two line maps of one house, scanned in different frames
 	$(BIN)/plueckernet demo --out demo
 
 # One thread for each of the two workers: more only fight for the cores.
-test: $(DEV) ## Run the tests (PYTEST_ARGS="-k pose" runs some)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+test: $(DEV) ## Run the tests in a random order (SHUFFLE=7 repeats one, PYTEST_ARGS="-k pose" runs some)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --shuffle $(SHUFFLE) $(PYTEST_ARGS)
+
+gpu: $(DEV) ## Run the tests of the GPU on this machine; without one they are skipped
+	$(BIN)/python -m pytest -m gpu tests/gpu $(PYTEST_ARGS)
+
+# Of a machine that has PyTorch and the dependencies of the package, but no pytest and no network.
+gpu-site: $(DEV) ## Put what tests/gpu needs elsewhere into build/gpu-site (GPU_PYTHON=3.12)
+	rm -rf build/gpu-site
+	$(PIP) install --quiet --target build/gpu-site --python-version $(GPU_PYTHON) --only-binary=:all: --no-deps \
+	    --no-compile pytest pluggy iniconfig packaging pygments beartype
+	rm -rf build/gpu-site/bin
 
 lint: $(DEV) ## Check format, style, types and the direction of imports
 	$(BIN)/ruff format --check .

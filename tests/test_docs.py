@@ -74,6 +74,7 @@ def test_code_runs(name: str, prelude: dict[str, object], tmp_path: Path, monkey
     (tmp_path / "other").mkdir()
     shutil.copy(tmp_path / "house.obj", tmp_path / "other")
     names = dict(prelude)
+    torch.manual_seed(0)
     for block in blocks(PAGES[name]):
         code = compile(block.replace(*IN_SMALL.get(name, ("", ""))), name, "exec")
         if name not in NEEDS_DATA:

@@ -131,9 +131,8 @@ def test_covariance_moves_with_its_point():
     point = torch.tensor([100.0, 0, 0], dtype=torch.float64)
     at = result.covariance_at(point)
     torch.testing.assert_close(at[:3, :3], result.covariance[:3, :3])
-    xi = torch.linalg.cholesky(result.covariance) @ torch.randn(
-        6, 20_000, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
-    )
+    normal = torch.randn(6, 20_000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    xi = torch.linalg.cholesky(result.covariance) @ normal
     displaced = xi[3:] + torch.linalg.cross(xi[:3], point[:, None].expand(3, 20_000), dim=0)
     torch.testing.assert_close(displaced @ displaced.mT / 20_000, at[3:, 3:], rtol=0.1, atol=1e-6)
 
@@ -228,10 +227,8 @@ def test_too_few_lines_are_refused(count):
 
 
 def test_lines_through_one_point_are_refused():
-    star = LineSet.from_point_direction(
-        torch.zeros(5, 3, dtype=torch.float64),
-        torch.randn(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)),
-    )
+    directions = torch.randn(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    star = LineSet.from_point_direction(torch.zeros(5, 3, dtype=torch.float64), directions)
     with pytest.raises(pn.InputError, match="one point"):
         register(star, star)
 

@@ -67,7 +67,8 @@ def test_clouds_and_line_maps(tmp_path: Path) -> None:
     vertical = (lines.direction[:, 2].abs() > 0.99) & (lines.lengths() > 3.5)
     assert int(vertical.sum()) >= 4  # the upright edges of the box, which is 5 m high
     assert float(lines.endpoints[..., 2].amax()) == pytest.approx(5.0, abs=0.2)
-    write_lines(tmp_path / "map.obj", LineSet.from_segments(torch.rand(4, 2, 3, dtype=torch.float64)))
+    ends = torch.rand(4, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    write_lines(tmp_path / "map.obj", LineSet.from_segments(ends))
     assert len(frame_lines(LinesFrame("m", 0.0, tmp_path / "map.obj"))) == 4
 
 

@@ -2,6 +2,7 @@
 
 import warnings
 
+import torch
 from tests.models.random_lines import random_lines
 
 from plueckernet.models import InvariantConfig, SinkhornConfig, build_matcher
@@ -9,7 +10,8 @@ from plueckernet.models.export import export_onnx, onnx_difference
 
 
 def test_onnx_runtime_agrees(tmp_path):
-    # Tracing takes seconds a layer; one iteration of Sinkhorn has all the operations of thirty.
+    # Tracing takes seconds per layer; one iteration of Sinkhorn has all the operations of thirty.
+    torch.manual_seed(0)
     net = build_matcher(InvariantConfig(layers=2, assignment="transport", sinkhorn=SinkhornConfig(0.1, 1)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's exporter warns about itself

@@ -24,7 +24,7 @@ def test_the_balanced_loss_is_a_double_loop():
             for j in range(4):
                 if w[i, j] > 0:
                     terms[bool(c[i, j])].append(-math.log(w[i, j] if c[i, j] else 1 - w[i, j]))
-        total += sum(sum(part) / len(part) for part in terms.values() if part) / len(log_w)
+        total += sum(sum(term) / len(term) for term in terms.values() if term) / len(log_w)
     torch.testing.assert_close(matching_loss(log_w, truth), torch.tensor(total, dtype=torch.float64))
 
 

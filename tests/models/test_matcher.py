@@ -46,9 +46,11 @@ def test_a_padded_batch_is_its_pairs_one_at_a_time(config, segments):
     together = net(stack_lines(sources), stack_lines(targets))
     for i, (source, target) in enumerate(zip(sources, targets, strict=True)):
         m, n = len(source), len(target)
-        alone = net(stack_lines([source]), stack_lines([target]))
-        torch.testing.assert_close(together.log_probability[i, :m, :n], alone.log_probability[0], atol=1e-5, rtol=1e-5)
-        torch.testing.assert_close(together.source_matchability[i, :m], alone.source_matchability[0], atol=1e-5, rtol=0)
+        single = net(stack_lines([source]), stack_lines([target]))
+        torch.testing.assert_close(together.log_probability[i, :m, :n], single.log_probability[0], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(
+            together.source_matchability[i, :m], single.source_matchability[0], atol=1e-5, rtol=0
+        )
         assert together.log_probability[i, m:].isneginf().all()
         assert together.log_probability[i, :, n:].isneginf().all()
         assert not together.target_matchability[i, n:].any()
@@ -75,7 +77,8 @@ def test_one_pair_needs_no_batch(config):
 def test_permuting_lines_permutes_the_output(config):
     net = matcher(config)
     source, target = random_lines(21, 0), random_lines(18, 1)
-    p, q = torch.randperm(21), torch.randperm(18)
+    generator = torch.Generator().manual_seed(0)
+    p, q = (torch.randperm(count, generator=generator) for count in (21, 18))
     moved = match(net, source[p], target[q])
     torch.testing.assert_close(moved, match(net, source, target)[p][:, q], atol=2e-5, rtol=1e-5)
 
@@ -136,8 +139,8 @@ def test_tables_keep_the_matches_of_the_shipped_weights(segments):
     tabulated = match(net, source, target)[None]
     likely = computed > -8
     torch.testing.assert_close(tabulated[likely], computed[likely], atol=5e-2, rtol=0)
-    both = [top_k_matches(one, 50, mutual=True) for one in (computed, tabulated)]
-    first, second = (set(zip(one.source[0].tolist(), one.target[0].tolist(), strict=True)) for one in both)
+    matches = [top_k_matches(log_p, 50, mutual=True) for log_p in (computed, tabulated)]
+    first, second = (set(zip(best.source[0].tolist(), best.target[0].tolist(), strict=True)) for best in matches)
     assert len(first & second) >= 0.99 * len(first)
 
 

@@ -9,18 +9,19 @@ STYLES = ("group-gelu", "batch-relu", "layer-gelu")
 
 
 def test_group_norm_is_pytorchs_where_nothing_is_padded():
-    x = torch.randn(3, 7, 16)
+    x = torch.randn(3, 7, 16, generator=torch.Generator().manual_seed(0))
     expected = torch.nn.functional.group_norm(x.mT, 8).mT
     torch.testing.assert_close(GroupNorm(16)(x, None), expected, atol=1e-5, rtol=0)
 
 
 def test_batch_norm_is_pytorchs_in_training_and_after():
-    x = 2 * torch.randn(3, 7, 5) + 1
+    x = 2 * torch.randn(3, 7, 5, generator=torch.Generator().manual_seed(0)) + 1
     ours, theirs = BatchNorm(5), torch.nn.BatchNorm1d(5)
     torch.testing.assert_close(ours(x, None), theirs(x.flatten(0, 1)).unflatten(0, (3, 7)))
     ours.eval(), theirs.eval()
-    # PyTorch keeps the unbiased variance, hence the tolerance.
-    torch.testing.assert_close(ours(x, None), theirs(x.flatten(0, 1)).unflatten(0, (3, 7)), atol=0.05, rtol=0)
+    # PyTorch keeps the unbiased variance of the 21 lines, as a tenth of what it keeps in all.
+    theirs.running_var.sub_(0.9).mul_(20 / 21).add_(0.9)
+    torch.testing.assert_close(ours(x, None), theirs(x.flatten(0, 1)).unflatten(0, (3, 7)))
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -30,9 +31,9 @@ def test_padding_changes_nothing(style):
     x = torch.randn(1, 9, 6)
     mask = torch.arange(14)[None] < 9
     padded = torch.cat([x, 100 * torch.randn(1, 5, 6)], 1)
-    alone = mlp(x, torch.ones(1, 9, dtype=torch.bool))
-    torch.testing.assert_close(mlp(padded, mask)[:, :9], alone, atol=1e-5, rtol=0)
-    torch.testing.assert_close(mlp(x), alone, atol=1e-5, rtol=0)
+    unpadded = mlp(x, torch.ones(1, 9, dtype=torch.bool))
+    torch.testing.assert_close(mlp(padded, mask)[:, :9], unpadded, atol=1e-5, rtol=0)
+    torch.testing.assert_close(mlp(x), unpadded, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -45,6 +46,7 @@ def test_gradients(style):
 
 
 def test_a_set_of_nothing_stays_finite():
+    torch.manual_seed(0)
     mlp = MLP((3, 8, 2))
     out = mlp(torch.randn(1, 4, 3), torch.zeros(1, 4, dtype=torch.bool))
     assert out.isfinite().all()

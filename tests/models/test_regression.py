@@ -23,9 +23,9 @@ def test_poses_are_rigid_and_batching_changes_nothing():
     rotation = out.pose().rotation
     torch.testing.assert_close(rotation @ rotation.mT, torch.eye(3).expand(2, 3, 3), atol=1e-5, rtol=0)
     for i in range(2):
-        alone = net(stack_lines(sources[i : i + 1]), stack_lines(targets[i : i + 1]))
-        torch.testing.assert_close(alone.quaternion[0], out.quaternion[i], atol=1e-5, rtol=0)
-        torch.testing.assert_close(alone.translation[0], out.translation[i], atol=1e-5, rtol=1e-5)
+        single = net(stack_lines(sources[i : i + 1]), stack_lines(targets[i : i + 1]))
+        torch.testing.assert_close(single.quaternion[0], out.quaternion[i], atol=1e-5, rtol=0)
+        torch.testing.assert_close(single.translation[0], out.translation[i], atol=1e-5, rtol=1e-5)
 
 
 def test_the_loss_is_zero_for_the_truth_and_trains():

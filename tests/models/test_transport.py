@@ -56,14 +56,14 @@ def test_the_two_paths_agree_in_float32():
 @PATHS
 def test_padding_changes_nothing(cost_range):
     cost, log_r, log_s = problem(12, 15)
-    alone = sinkhorn(cost, log_r, log_s, cost_range=cost_range)
+    unpadded = sinkhorn(cost, log_r, log_s, cost_range=cost_range)
     padded = sinkhorn(
         torch.nn.functional.pad(cost, (0, 5, 0, 3), value=1.0),
         torch.nn.functional.pad(log_r, (0, 3), value=-torch.inf),
         torch.nn.functional.pad(log_s, (0, 5), value=-torch.inf),
         cost_range=cost_range,
     )
-    torch.testing.assert_close(padded[:, :12, :15], alone, atol=1e-9, rtol=0)
+    torch.testing.assert_close(padded[:, :12, :15], unpadded, atol=1e-9, rtol=0)
     assert padded[:, 12:].isneginf().all()
     assert padded[:, :, 15:].isneginf().all()
 
@@ -128,8 +128,8 @@ def test_top_k_matches_are_those_of_a_full_sort(block, monkeypatch):
 def test_mutual_matches_are_best_both_ways():
     values = torch.randn(1, 30, 20, generator=torch.Generator().manual_seed(0))
     best = top_k_matches(values, 50, mutual=True)
-    found = best.log_probability[0] > -torch.inf
-    rows, columns = best.source[0, found], best.target[0, found]
+    real = best.log_probability[0] > -torch.inf
+    rows, columns = best.source[0, real], best.target[0, real]
     pairs = {
         (i, j) for i in range(30) for j in range(20) if values[0, i].argmax() == j and values[0, :, j].argmax() == i
     }

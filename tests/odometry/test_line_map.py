@@ -48,9 +48,10 @@ def test_fusing_reduces_the_error() -> None:
 
 
 def test_new_lines_are_added_and_old_ones_grow_stale() -> None:
-    generator = torch.Generator().manual_seed(1)
-    first = LineSet.from_segments(torch.rand(4, 2, 3, generator=generator, dtype=torch.float64))
-    second = LineSet.from_segments(torch.rand(3, 2, 3, generator=generator, dtype=torch.float64))
+    generator = torch.Generator().manual_seed(0)
+    first, second = (
+        LineSet.from_segments(torch.rand(count, 2, 3, dtype=torch.float64, generator=generator)) for count in (4, 3)
+    )
     line_map = LineMap.empty().with_frame(first, torch.zeros(0, 2, dtype=torch.long), 0)
     line_map = line_map.with_frame(second, torch.tensor([[1, 3]]), 5)
     assert len(line_map) == 6
