@@ -19,6 +19,7 @@ from plueckernet.geometry import LineSet, Pose
 from plueckernet.registration import register
 
 FIRST_SEED = 8_400_000
+MIN_CHANGE = 0.02  # two of the 96 pairs
 KINDS = ("indoor", "outdoor", "varied")
 PAIRS_PER_CELL = 8
 CHI_SQUARE_95 = 12.59  # of six degrees of freedom

@@ -16,12 +16,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from plueckernet.errors import InputError
 from plueckernet.estimation.scoring import InlierThreshold
 from plueckernet.settings import check_at_least, check_fraction, check_positive
 
 # Bounds that keep the estimated fractions from becoming certainties, which no data could correct.
 _MATCHED_BOUNDS = 0.05, 0.999
 _PARALLEL_BOUNDS = 0.02, 0.98
+_WRONG_PAIRS = 0.5  # first guess of the wrong pairs per line, which the estimation forgets
 
 
 @dataclass(frozen=True)
@@ -30,13 +32,14 @@ class CorrespondenceSettings:
 
     unseen_competitors: float = 0.6  # competitors assumed of every pair beyond those seen
     matched_fraction: float = 0.7  # first guess: lines in close pairs that have a match
-    wrong_pairs: float = 0.5  # first guess: wrong pairs per line
     parallel_fraction: float = 0.5  # first guess: wrong pairs that are parallel
     iterations: int = 8
 
     def __post_init__(self) -> None:
-        check_positive(self, "unseen_competitors", "matched_fraction", "wrong_pairs")
+        check_positive(self, "unseen_competitors", "matched_fraction")
         check_fraction(self, "matched_fraction", "parallel_fraction")
+        if self.matched_fraction == 1:
+            raise InputError("CorrespondenceSettings.matched_fraction: expected a fraction below 1, got 1")
         check_at_least(self, 1, "iterations")
 
 
@@ -85,7 +88,7 @@ class ClosePairs:
         maximisation.
         """
         (first, second), (m, n), limit = self.rows.unbind(-1), self.counts, max(self.max_matches, 1)
-        matched, wrong, parallel = settings.matched_fraction, settings.wrong_pairs, settings.parallel_fraction
+        matched, wrong, parallel = settings.matched_fraction, _WRONG_PAIRS, settings.parallel_fraction
         crowding = self.crowding(settings.unseen_competitors)
         back = position.new_tensor(math.sqrt(matched / (1 - matched)))
         for _ in range(settings.iterations):

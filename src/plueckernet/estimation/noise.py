@@ -20,8 +20,10 @@ from torch import Tensor
 
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold
 from plueckernet.geometry.residuals import NoiseModel, Residuals
-from plueckernet.settings import check_at_least, check_fraction, check_positive
+from plueckernet.settings import check_at_least, check_positive
 
+NOISE_FLOOR = 1e-7  # map radii and radians; no data are better
+_MIN_POSITION_RATIO = 0.3  # of one fine estimate to the one before, so that the pose can follow
 _RAYLEIGH_MEDIAN = math.sqrt(2 * math.log(2))  # of the norm of two unit normals
 
 
@@ -31,15 +33,12 @@ class NoiseSettings:
 
     degrees_of_freedom: float = 5.0  # of Student's t; a normal turn about a random axis is fitted best by 6
     initial_fraction: float = 0.25  # of the inlier threshold, the first guess of one sigma
-    floor: float = 1e-7  # map radii and radians; no data are better
     max_decrease: float = 6.0  # factor from one rough estimate to the next: the pose has to follow
-    min_position_ratio: float = 0.3  # of one fine estimate to the one before
 
     def __post_init__(self) -> None:
-        check_positive(self, "initial_fraction", "floor")
+        check_positive(self, "initial_fraction")
         check_at_least(self, 2.1, "degrees_of_freedom")
         check_at_least(self, 1, "max_decrease")
-        check_fraction(self, "min_position_ratio")
 
     def initial(self, threshold: InlierThreshold) -> NoiseModel:
         """The first guess."""
@@ -78,13 +77,13 @@ def tail_density(square: Float[Tensor, " k"], degrees_of_freedom: float) -> Floa
     return (1 + square / (free - 2)) ** (-(free + 2) / 2) * (free / (free - 2))
 
 
-def robust_noise(noise: NoiseModel, residuals: Residuals, floor: float) -> NoiseModel:
+def robust_noise(noise: NoiseModel, residuals: Residuals) -> NoiseModel:
     """From medians, for matches of which some are wrong; the lengths of segments do not enter."""
     turn = residuals.direction.norm(dim=-1).median() / _RAYLEIGH_MEDIAN / math.sqrt(2)
-    direction = max(float(turn), floor)
+    direction = max(float(turn), NOISE_FLOOR)
     carried = direction**2 * residuals.lever.square()
     ratio = residuals.position.norm(dim=-1) / (2 * noise.position**2 + carried).sqrt()
-    position = max(float(ratio.median()) / _RAYLEIGH_MEDIAN * noise.position, floor)
+    position = max(float(ratio.median()) / _RAYLEIGH_MEDIAN * noise.position, NOISE_FLOOR)
     return NoiseModel(position, direction)
 
 
@@ -95,7 +94,6 @@ def fitted_noise(
     target: AnchoredLines,
     variance_scale: Float[Tensor, " k"],
     trust: Float[Tensor, " k"],
-    settings: NoiseSettings = NoiseSettings(),
 ) -> NoiseModel:
     """From mean squares of matches weighted by ``trust`` and by how well the model predicts them.
 
@@ -110,11 +108,11 @@ def fitted_noise(
     else:
         inverse = source.half_length.square().reciprocal() + target.half_length.square().reciprocal()
         direction, endpoint = _non_negative(weight, square, constant, 0.5 * inverse)  # 2 (1/l^2 + 1/l'^2)
-    model = NoiseModel(noise.position, max(math.sqrt(direction), settings.floor), math.sqrt(endpoint))
+    model = NoiseModel(noise.position, max(math.sqrt(direction), NOISE_FLOOR), math.sqrt(endpoint))
     carried = residuals.lever.square() * model.sigmas(source.lines)[1].square() * variance_scale
     weight = trust / (2 * noise.position**2 + carried).square()
     excess = (weight * (residuals.position.square().mean(-1) - carried)).sum() / (2 * weight.sum())
-    position = max(float(excess), (settings.min_position_ratio * noise.position) ** 2, settings.floor**2)
+    position = max(float(excess), (_MIN_POSITION_RATIO * noise.position) ** 2, NOISE_FLOOR**2)
     return NoiseModel(math.sqrt(position), model.direction, model.endpoint)
 
 

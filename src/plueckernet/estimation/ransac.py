@@ -31,11 +31,10 @@ class RansacSettings:
     rounds: int = 4  # after each of which the search may stop early
     confidence: float = 0.9999  # of having drawn the best pose, to stop early; 1 never stops
     min_hit_probability: float = 0.5  # of a draw that supports the best pose, to stop early
-    support_iterations: int = 4  # of the power iteration that finds the largest consistent group
     max_hypotheses: int = 400  # returned, best first
 
     def __post_init__(self) -> None:
-        check_at_least(self, 1, "iterations", "rounds", "support_iterations", "max_hypotheses")
+        check_at_least(self, 1, "iterations", "rounds", "max_hypotheses")
         check_fraction(self, "confidence", "min_hit_probability")
 
 
@@ -90,7 +89,7 @@ def _draw(
 ) -> tuple[Int[Tensor, "2 s"], Float[Tensor, "k k"]]:
     """Pairs of matches without replacement, by probability and support; and the weight of each pair in the draw."""
     support = second_order(compatibility(scorer.source, scorer.target, scorer.threshold))
-    strength = match_support(support, settings.support_iterations) * probability.to(support.dtype)
+    strength = match_support(support) * probability.to(support.dtype)
     chance = support.mul_(strength[:, None]).mul_(strength)
     places = _nonzero((chance > 0).triu_(1))
     # The first arrivals of exponential clocks are a weighted draw without replacement.

@@ -39,6 +39,13 @@ from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.residuals import NoiseModel, Residuals, line_residuals, variances, whitened
 from plueckernet.settings import check_at_least, check_fraction, check_positive
 
+# Halving these or raising them by half changes no result (`python -m benchmarks.sensitivity registration`).
+_LONG_LINE = math.sqrt(2)  # length of a line whose ends determine its direction, in radii of the map
+_SHORT_QUANTILE = 0.1  # of segment lengths, that must still be paired when all lines take part
+_ALL_LINES_ITERATIONS = 4  # on the lines outside the core, which start from the refined pose
+_SAME_PAIRS_STEP = 0.2  # standard deviations of the pose; a smaller step leaves the set of close pairs as it is
+_SAME_THRESHOLD = 0.05  # relative change of the search threshold that leaves it as it is
+
 
 @dataclass(frozen=True)
 class SearchSettings:
@@ -50,13 +57,10 @@ class SearchSettings:
     final_direction_sigmas: float = 7.0
     slope_sigmas: float = 4.0  # of the direction, by which the distance grows along the line
     max_growth: float = 1.5  # limit of the search, in inlier thresholds: some right matches are outside
-    long_line: float = math.sqrt(2)  # length of a line whose ends determine its direction, in radii of the map
-    short_quantile: float = 0.1  # of segment lengths, that must still be paired when all lines take part
 
     def __post_init__(self) -> None:
         check_positive(self, "position_sigmas", "direction_sigmas", "final_position_sigmas", "final_direction_sigmas")
-        check_positive(self, "slope_sigmas", "max_growth", "long_line")
-        check_fraction(self, "short_quantile")
+        check_positive(self, "slope_sigmas", "max_growth")
 
     @property
     def final(self) -> SearchSettings:
@@ -74,10 +78,7 @@ class RefinementSettings:
     final_iterations: int = 6  # on the stable set
     candidate_iterations: int = 4  # the same two for candidates that are only compared
     candidate_final_iterations: int = 1
-    all_lines_iterations: int = 4  # on the lines outside the core, which start from the refined pose
     converged_step: float = 0.03  # last change of the pose, in its standard deviations
-    stationary_step: float = 0.2  # change of the pose that leaves the set of close pairs as it is
-    stationary_threshold: float = 0.05  # relative change of the search threshold that does so
     min_match_probability: float = 0.2  # of a reported inlier
     likely_probability: float = 0.5  # of the matches that the rough noise is estimated from
     search: SearchSettings = field(default_factory=SearchSettings)
@@ -86,8 +87,7 @@ class RefinementSettings:
 
     def __post_init__(self) -> None:
         check_at_least(self, 1, "iterations", "final_iterations", "candidate_iterations", "candidate_final_iterations")
-        check_at_least(self, 1, "all_lines_iterations")
-        check_positive(self, "converged_step", "stationary_step", "stationary_threshold")
+        check_positive(self, "converged_step")
         check_fraction(self, "min_match_probability", "likely_probability")
 
 
@@ -151,9 +151,9 @@ def _completed(best: Refinement, maps: MapPair, known: KnownNoise, settings: Ref
     core = replace(core, matches=maps.core_rows(core.matches))
     if not maps.has_lines_outside_core:
         return core
-    shortest = _short_length(maps.all_source, maps.all_target, settings.search)
+    shortest = _short_length(maps.all_source, maps.all_target)
     narrow = _search_threshold(core.noise, maps.threshold, shortest, settings.search)
-    on_all = replace(settings, iterations=settings.all_lines_iterations)
+    on_all = replace(settings, iterations=_ALL_LINES_ITERATIONS)
     return refine_pose(core.pose, maps.all_source, maps.all_target, narrow, known, on_all, shortest) or core
 
 
@@ -171,7 +171,7 @@ def refine_pose(
     Unknown noise is estimated. ``shortest`` is the length of the shortest segments that must be paired; by default
     only long lines must be. Returns None if fewer than three lines support the pose or leave it undetermined.
     """
-    shortest = settings.search.long_line if shortest is None else shortest
+    shortest = _LONG_LINE if shortest is None else shortest
     approach = _approach(pose, source, target, threshold, known, settings, shortest)
     if approach is None:
         return None
@@ -183,7 +183,7 @@ def refine_pose(
             return None
         pose = fit.pose
         if not known.complete:
-            model = known.applied(_fine_noise(model, fit, pairs, settings.noise))
+            model = known.applied(_fine_noise(model, fit, pairs))
     fit = _fit(pose, source, target, pairs, model, settings)  # matches and covariance of the last pose
     if fit is None:
         return None
@@ -215,8 +215,8 @@ def _approach(
             model = known.applied(_rough_noise(model, fit, settings))
         previous, search = search, _search_threshold(model, threshold, shortest, settings.search)
         ratio = search.distance / previous.distance
-        same = 1 - settings.stationary_threshold < ratio < 1 + settings.stationary_threshold
-        changed = fit.step > settings.stationary_step or not same
+        same = 1 - _SAME_THRESHOLD < ratio < 1 + _SAME_THRESHOLD
+        changed = fit.step > _SAME_PAIRS_STEP or not same
         if fit.step < settings.converged_step and same:
             return pose, model, True
     return pose, model, False
@@ -236,12 +236,12 @@ def _search_threshold(
     return InlierThreshold(distance, angle, limit.directed, slope)
 
 
-def _short_length(source: AnchoredLines, target: AnchoredLines, settings: SearchSettings) -> float:
-    """The length at the short quantile of the segments; infinite lines are long."""
+def _short_length(source: AnchoredLines, target: AnchoredLines) -> float:
+    """The length that one segment in ten falls short of; infinite lines are long."""
     lengths = [side.half_length for side in (source, target) if side.half_length is not None]
     if len(lengths) < 2:
-        return settings.long_line
-    return 2 * float(min(half_length.quantile(settings.short_quantile) for half_length in lengths))
+        return _LONG_LINE
+    return 2 * float(min(half_length.quantile(_SHORT_QUANTILE) for half_length in lengths))
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,7 +304,7 @@ def _rough_noise(model: NoiseModel, fit: _Fit, settings: RefinementSettings) -> 
     """
     likely = fit.weight > settings.likely_probability
     rows = likely if int(likely.sum()) >= 3 else fit.weight > 0
-    estimate = robust_noise(model, fit.residuals[rows], settings.noise.floor)
+    estimate = robust_noise(model, fit.residuals[rows])
     limit = settings.noise.max_decrease
     return replace(
         estimate,
@@ -313,7 +313,7 @@ def _rough_noise(model: NoiseModel, fit: _Fit, settings: RefinementSettings) -> 
     )
 
 
-def _fine_noise(model: NoiseModel, fit: _Fit, pairs: ClosePairs, settings: NoiseSettings) -> NoiseModel:
+def _fine_noise(model: NoiseModel, fit: _Fit, pairs: ClosePairs) -> NoiseModel:
     """The noise by mean squares, mostly of pairs without competitors."""
     trust = fit.weight / (1 + pairs.competitors).square()
-    return fitted_noise(model, fit.residuals, fit.source, fit.target, fit.variance_scale, trust, settings)
+    return fitted_noise(model, fit.residuals, fit.source, fit.target, fit.variance_scale, trust)
