@@ -13,13 +13,25 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from benchmarks.extraction import SENSORS, seen
 from benchmarks.harness import progress, save
-from benchmarks.synthetic_clouds import Photograph, agreement, boxes, dense, facade, lidar, photograph
+from benchmarks.synthetic_clouds import (
+    Patch,
+    Photograph,
+    Scene,
+    agreement,
+    boxes,
+    dense,
+    facade,
+    lidar,
+    photograph,
+    unique_edges,
+)
 from plueckernet.errors import InputError
 from plueckernet.extraction import Intrinsics, PointCloudSettings, RgbdSettings, extract_lines, extract_rgbd
 from plueckernet.extraction.tiles import TileSettings
@@ -161,43 +173,56 @@ LARGE_CLOUD_SCALE = 1 / 35  # a cloud of 15,000 points represents one of 525,000
 
 
 @cache
-def clouds() -> dict[str, Cloud]:
-    """Small clouds that between them need every step of the extraction."""
-    box, front, corner = boxes(np.random.default_rng(1), 1, 2.2), facade(1, 1), boxes(np.random.default_rng(0))
-    sensor = SENSORS["boxes"]
-    scan = lidar(corner, np.array(sensor), 32, 0.02, np.random.default_rng(4))
-    scanned = corner.edges[seen(scan, corner.edges)]
+def clouds() -> dict[str, list[Cloud]]:
+    """Small clouds that between them need every step of the extraction, by their kind."""
+    box, front, corner = boxes(np.random.default_rng(1), 1, 2.2), facade(1, 1), walls(1.5)
     wide = {"distance": 0.1, "angle": 5.0}
+    scans = []
+    for scene, sensor in ((boxes(np.random.default_rng(0)), SENSORS["boxes"]), (facade(2, 1), SENSORS["facade"])):
+        points = lidar(scene, np.array(sensor), 32, 0.02, np.random.default_rng(4))
+        scans.append(Cloud(points, scene.edges[seen(points, scene.edges)], **wide, changes={"viewpoint": sensor}))
+    tiled = Cloud(dense(front, 0.05, 0.003, np.random.default_rng(5)), front.edges, changes={"tile_points": 4000})
     return {
-        "façade": Cloud(dense(front, 0.05, 0.003, np.random.default_rng(1)), front.edges),
-        "box with noise": Cloud(dense(box, 0.04, 0.012, np.random.default_rng(2)), box.edges),
-        "façade scattered": Cloud(dense(front, 0.03, 0.03, np.random.default_rng(3)), front.edges, **wide),
-        "LiDAR": Cloud(scan, scanned, **wide, changes={"viewpoint": sensor}),
-        "façade in tiles": Cloud(
-            dense(front, 0.05, 0.003, np.random.default_rng(5)), front.edges, changes={"tile_points": 4000}
-        ),
+        "façade": [Cloud(dense(front, 0.05, 0.003, np.random.default_rng(1)), front.edges)],
+        "box with noise": [Cloud(dense(box, 0.04, 0.012, np.random.default_rng(2)), box.edges)],
+        "scattered": [Cloud(dense(corner, 0.02, 0.03, np.random.default_rng(3)), corner.edges, **wide)],
+        "LiDAR": scans,
+        "tiles": [tiled],
     }
 
 
+def walls(size: float) -> Scene:
+    """A corner of a floor and two walls."""
+    patches = [Patch(np.zeros(3), size * u, size * v) for u, v in combinations(np.eye(3), 2)]
+    return Scene(patches, unique_edges(patches))
+
+
 @cache
-def cloud_metrics(name: str, settings: PointCloudSettings) -> Metrics:
-    """Recall and precision on one cloud."""
-    cloud = clouds()[name]
+def cloud_metrics(kind: str, settings: PointCloudSettings) -> Metrics:
+    """Recall and precision, and recall within a third of the distance, averaged over the clouds of a kind."""
     scale = replace(settings.scale, large_cloud=round(settings.scale.large_cloud * LARGE_CLOUD_SCALE))
-    lines = extract_lines(cloud.points, replace(settings, scale=scale, **cloud.changes)).endpoints
-    result = agreement(lines, cloud.edges, distance=cloud.distance, angle=cloud.angle, step=0.02)
-    return {f"{name}: {key}": result[key] for key in ("recall", "precision")}
+    results = []
+    for cloud in clouds()[kind]:
+        lines = extract_lines(cloud.points, replace(settings, scale=scale, **cloud.changes)).endpoints
+        result = agreement(lines, cloud.edges, distance=cloud.distance, angle=cloud.angle, step=0.02)
+        close = agreement(lines, cloud.edges, distance=cloud.distance / 3, angle=cloud.angle, step=0.02)
+        results.append({**result, "close recall": close["recall"]})
+    return averaged(kind, results)
 
 
-def relevant(name: str, settings: PointCloudSettings) -> PointCloudSettings:
-    """The settings with defaults for the groups that have no effect on a cloud, so that its metrics are cached."""
-    if name == "façade in tiles":  # the other steps are measured on the whole façade
+def averaged(kind: str, results: list[dict[str, float]]) -> Metrics:
+    """The means of recalls and precision, named by the kind of data."""
+    names = [name for name in ("recall", "precision", "close recall") if name in results[0]]
+    return {f"{kind}: {name}": float(np.mean([result[name] for result in results])) for name in names}
+
+
+def relevant(kind: str, settings: PointCloudSettings) -> PointCloudSettings:
+    """The settings with defaults for the groups that have no effect on a kind of cloud, so that metrics are cached."""
+    if kind == "tiles":  # the other steps are measured on the whole façade
         default = PointCloudSettings(workers=1)
         return replace(default, seed=settings.seed, merging=settings.merging, tiles=settings.tiles)
-    unused: dict[str, Any] = {"tiles": TileSettings()}
-    if "viewpoint" not in clouds()[name].changes:
-        unused["visibility"] = VisibilitySettings()
-    return replace(settings, **unused)
+    visibility = settings.visibility if kind == "LiDAR" else VisibilitySettings()
+    return replace(settings, tiles=TileSettings(), visibility=visibility)
 
 
 @cache
@@ -219,14 +244,14 @@ def image_metrics(settings: RgbdSettings) -> Metrics:
     for frame in frames():
         lines = extract_rgbd(frame.image, frame.depth, Intrinsics(500, 500, 320, 240), settings).endpoints
         results.append(agreement(lines, frame.edges, distance=0.05, angle=4.0))
-    return {f"images: {key}": float(np.mean([each[key] for each in results])) for key in ("recall", "precision")}
+    return averaged("images", results)
 
 
 def extraction_metrics(settings: ExtractionSettings) -> Metrics:
     """Metrics of all clouds and of the images."""
     metrics = image_metrics(settings.images)
-    for name in clouds():
-        metrics = metrics | cloud_metrics(name, relevant(name, settings.clouds))
+    for kind in clouds():
+        metrics = metrics | cloud_metrics(kind, relevant(kind, settings.clouds))
     return metrics
 
 

@@ -17,24 +17,19 @@ from plueckernet.extraction.neighbourhoods import Nodes
 from plueckernet.extraction.planes import Planes
 from plueckernet.settings import check_at_least, check_positive
 
+_NEIGHBOURS = 40  # nearest nodes among which a continuation of the surface is searched
+
 
 @dataclass(frozen=True)
 class BoundarySettings:
     """What the outline of a plane is, and where a surface continues behind it. Lengths in spacings."""
 
     max_gap: float = 3.0  # a longer side of a triangle spans a gap
-    min_chain: int = 8  # sides of an outline; shorter outlines are accidental holes
     tangent_steps: int = 3  # nodes before and after a node that give the direction of the outline
-    neighbours: int = 40  # nearest nodes among which a continuation of the surface is searched
-    min_outside: float = 0.5  # least distance of the continuation outside the outline
-    max_outside: float = 4.0  # largest distance of the continuation outside the outline
-    max_sideways: float = 1.5  # distance of the continuation along the outline
-    max_height: float = 1.0  # height of the continuation above the plane, unless twice the flatness is more
-    min_continuing: int = 2  # nodes that make a continuation; a single node may be noise
 
     def __post_init__(self) -> None:
-        check_positive(self, "max_gap", "min_outside", "max_outside", "max_sideways", "max_height")
-        check_at_least(self, 1, "min_chain", "tangent_steps", "neighbours", "min_continuing")
+        check_positive(self, "max_gap")
+        check_at_least(self, 1, "tangent_steps")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +68,7 @@ def plane_outline(
     flat = nodes.position[members] @ plane_axes(planes.normal[plane]).T
     max_side = settings.max_gap * nodes.spacing[members]
     sides = _outer_sides(flat - flat.mean(axis=0), max_side)
-    chains = [chain for chain in _chains(sides) if len(chain) >= settings.min_chain]
+    chains = [chain for chain in _chains(sides) if len(chain) > 7]
     if not chains:
         return Outline(np.empty(0, np.int64), np.empty((0, 3)), np.empty(0, np.int64))
     node = members[np.concatenate(chains)]
@@ -172,12 +167,12 @@ def continues_outside(
         return np.empty(0, bool)
     own = planes.label[outline.node[0]]
     position, spacing = nodes.position[outline.node], nodes.spacing[outline.node]
-    _, near = tree.query(position, min(settings.neighbours, len(nodes)))
+    _, near = tree.query(position, min(_NEIGHBOURS, len(nodes)))
     step = nodes.position[near] - position[:, None]
     height = np.abs(nodes.position[near] @ planes.normal[own] - planes.offset[own])
     outside = np.einsum("bkc,bc->bk", step, np.cross(outline.tangent, planes.normal[own])) / spacing[:, None]
     sideways = np.abs(np.einsum("bkc,bc->bk", step, outline.tangent)) / spacing[:, None]
-    max_height = np.maximum(2 * flatness, settings.max_height * spacing)[:, None]
-    continuing = (outside > settings.min_outside) & (outside < settings.max_outside)
-    continuing &= (sideways < settings.max_sideways) & (height < max_height) & (planes.label[near] != own)
-    return np.asarray(continuing.sum(axis=1) >= settings.min_continuing)
+    max_height = np.maximum(2 * flatness, spacing)[:, None]
+    continuing = (outside > 0.5) & (outside < settings.max_gap + 1)
+    continuing &= (sideways < 1.5) & (height < max_height) & (planes.label[near] != own)
+    return np.asarray(continuing.sum(axis=1) > 1)  # a single node may be noise

@@ -13,7 +13,7 @@ from plueckernet.extraction.extracted import SegmentArrays
 from plueckernet.extraction.neighbourhoods import Nodes
 from plueckernet.extraction.planes import Planes, fit_plane
 from plueckernet.extraction.segments import Line
-from plueckernet.settings import check_at_least, check_positive
+from plueckernet.settings import check_positive
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,9 @@ class CreaseSettings:
     max_distance: float = 2.5  # of a plane's nodes from the line that the plane comes close to
     claim_distance: float = 3.0  # of outline nodes that the crease explains
     bin_length: float = 2.0  # length of the bins along the line in which nodes are counted
-    min_side_nodes: int = 3  # fewest nodes of each plane near the line
-    refit_width: float = 10.0  # least distance from the line up to which planes are fitted again
-    refit_aspect: float = 0.5  # the same in lengths of the crease
-    min_refit_nodes: int = 10  # fewest nodes to which a plane is fitted again
 
     def __post_init__(self) -> None:
-        check_positive(self, "min_angle", "max_distance", "claim_distance", "bin_length", "refit_width", "refit_aspect")
-        check_at_least(self, 1, "min_side_nodes")
-        check_at_least(self, 3, "min_refit_nodes")
+        check_positive(self, "min_angle", "max_distance", "claim_distance", "bin_length")
 
     @property
     def min_sine(self) -> float:
@@ -128,7 +122,7 @@ def _stretches(
     nodes: Nodes, sides: tuple[_Side, ...], min_length: float, settings: CreaseSettings
 ) -> Iterator[tuple[float, float]]:
     """Stretches of the line that both planes come close to and at which at least one of them ends."""
-    enough = all(len(side.node) >= settings.min_side_nodes for side in sides)
+    enough = all(len(side.node) > 2 for side in sides)
     if not enough or not any(side.on_outline.any() for side in sides):
         return
     bin_ = settings.bin_length * float(max(np.median(nodes.spacing[side.node]) for side in sides))
@@ -165,9 +159,9 @@ def _refined(
     for side in members:
         position = nodes.position[side]
         along = line.along(position)
-        width = max(settings.refit_aspect * (high - low), settings.refit_width * float(np.median(nodes.spacing[side])))
+        width = max(0.5 * (high - low), 10 * float(np.median(nodes.spacing[side])))
         local = side[(along > low) & (along < high) & (line.distance(position) < width)]
-        if len(local) < settings.min_refit_nodes:
+        if len(local) < 10:
             return line
         normal, offset = fit_plane(nodes.position[local], nodes.spacing[local] ** 2)
         normals.append(normal)

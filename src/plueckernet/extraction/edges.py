@@ -23,26 +23,19 @@ class EdgeSettings:
     max_tangent_angle: float = 45.0  # between the outline and its line, in degrees
     max_distance: float = 1.3  # of an outline node from its line
     max_gap: float = 6.0  # between nodes of one line
-    grow_rounds: int = 3  # how often a line collects its nodes and is fitted to them
     min_nodes: int = 4  # fewest outline nodes of a segment, and fewest places along it
     min_length: float = 5.0  # local spacings; a shorter segment may be a piece of a curve
     max_node_length: float = 3.0  # length of a segment per node
     search_radius: float = 1.6  # around a line, within which points of the cloud are searched
     soft_ratio: float = 0.15  # noise over spacing above which the outermost points are outside the edge
     soft_search_radius: float = 2.3  # search radius for such clouds
-    noise_heights: float = 3.0  # distance of a point from the plane of its edge, in noise
-    min_height: float = 0.25  # the same in spacings, whatever the noise
     bin_length: float = 2.0  # length of the bins along a line, each with one place of the edge
-    fit_rounds: int = 4  # how often the edge is fitted to its places
-    outlier_ratio: float = 3.0  # distance of an outlier of this fit, in medians
-    min_outlier_distance: float = 0.25  # least distance of an outlier of this fit
 
     def __post_init__(self) -> None:
         check_positive(self, "max_deviation", "max_tangent_angle", "max_distance", "max_gap", "min_length")
         check_positive(self, "max_node_length", "search_radius", "soft_ratio", "soft_search_radius")
-        check_positive(self, "noise_heights", "min_height", "bin_length", "outlier_ratio", "min_outlier_distance")
+        check_positive(self, "bin_length")
         check_at_least(self, 2, "min_nodes")
-        check_at_least(self, 1, "grow_rounds", "fit_rounds")
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +95,7 @@ def _grown(
     """All free outline nodes on the line of a piece, in one run with it, with the surface on the same side."""
     heading = tangent[piece].mean(axis=0)
     min_cosine = np.cos(np.radians(settings.max_tangent_angle))
-    for _ in range(settings.grow_rounds):
+    for _ in range(3):
         line = fit_line(position[piece])
         forward = line.direction if heading @ line.direction > 0 else -line.direction
         near = line.distance(position) < settings.max_distance * spacing
@@ -143,7 +136,7 @@ def _refined(
         where, edge = along[outermost], height[outermost]
     if len(where) < settings.min_nodes:
         return SegmentArrays(ends[None], np.array([len(points)]), np.array([spacing]))
-    slope, level, residual = _straight(where, edge, settings.min_outlier_distance * spacing, settings)
+    slope, level, residual = _straight(where, edge, 0.25 * spacing)
     place = np.array([0.0, length])
     moved = line.at(place) + np.outer(level + slope * place, out)
     moved -= np.outer(moved @ surface.normal - surface.offset, surface.normal)
@@ -159,7 +152,7 @@ def _points_near(
     centres = line.at(np.linspace(0, length, int(length / spacing) + 2))
     near = np.unique(np.concatenate(surface.tree.query_ball_point(centres, radius)).astype(np.int64))
     points = surface.points[near]
-    max_height = max(surface.flatness, settings.noise_heights * surface.noise, settings.min_height * spacing)
+    max_height = max(surface.flatness, 3 * surface.noise, 0.25 * spacing)
     return points[np.abs(points @ surface.normal - surface.offset) < max_height]
 
 
@@ -185,7 +178,7 @@ def _density_ends(
 
 
 def _straight(
-    along: Float64[np.ndarray, " n"], height: Float64[np.ndarray, " n"], min_distance: float, settings: EdgeSettings
+    along: Float64[np.ndarray, " n"], height: Float64[np.ndarray, " n"], min_distance: float
 ) -> tuple[float, float, float]:
     """Robust fit ``height = level + slope * along``: slope, level and the residual of the inliers.
 
@@ -193,9 +186,9 @@ def _straight(
     """
     slope, level = 0.0, float(np.median(height))
     kept = np.ones(len(along), bool)
-    for _ in range(settings.fit_rounds):
+    for _ in range(4):
         distance = np.abs(height - level - slope * along)
-        kept = distance <= max(settings.outlier_ratio * float(np.median(distance)), min_distance)
+        kept = distance <= max(3 * float(np.median(distance)), min_distance)
         if kept.sum() < 3 or np.ptp(along[kept]) == 0:
             break
         slope, level = (float(value) for value in np.polyfit(along[kept], height[kept], 1))

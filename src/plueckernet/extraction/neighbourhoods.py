@@ -17,47 +17,31 @@ from plueckernet.settings import check_at_least, check_fraction, check_positive
 
 _NODE_BLOCK = 100_000  # nodes whose neighbourhoods are in memory at a time
 _SURFACE_BLOCK = 5_000  # nodes whose possible surfaces are in memory at a time
-
-
-@dataclass(frozen=True)
-class DensitySettings:
-    """How the spacing and the noise of a cloud are measured."""
-
-    samples: int = 1000  # points at which both are measured
-    spacing_neighbours: int = 6  # nearest points; the median of their distances is the spacing
-    noise_neighbours: int = 60  # points in the smallest neighbourhood that is tested for flatness
-    noise_growth: int = 4  # factor from one size of neighbourhood to the next
-    noise_sizes: int = 4  # sizes of neighbourhood that are tried
-    max_cloud_fraction: float = 0.125  # fraction of the cloud's points in a neighbourhood larger than the smallest
-    max_flat_ratio: float = 0.05  # smallest over second eigenvalue of a flat neighbourhood
-    min_spread: float = 0.1  # second over first eigenvalue of a neighbourhood that is not a line
-    min_flat_fraction: float = 0.1  # fraction of the samples that has to be flat
-
-    def __post_init__(self) -> None:
-        check_at_least(self, 1, "samples", "spacing_neighbours", "noise_sizes")
-        check_at_least(self, 4, "noise_neighbours")
-        check_at_least(self, 2, "noise_growth")
-        check_fraction(self, "max_cloud_fraction", "max_flat_ratio", "min_spread", "min_flat_fraction")
+_MAX_NOISE_NEIGHBOURS = 3840  # points in the largest neighbourhood in which noise is measured, which bounds the memory
+_MAX_LEVELS = 6  # sizes of cells, each twice the one before
 
 
 @dataclass(frozen=True)
 class NeighbourhoodSettings:
-    """How nodes and their normals are made."""
+    """How spacing and noise are measured, and how nodes and their normals are made."""
 
+    samples: int = 1000  # points at which spacing and noise are measured
+    noise_neighbours: int = 60  # points in the smallest neighbourhood that is tested for flatness
+    noise_growth: int = 4  # factor from one size of neighbourhood to the next
+    max_flat_ratio: float = 0.05  # smallest over second eigenvalue of a flat neighbourhood
+    min_flat_fraction: float = 0.1  # fraction of the samples that has to be flat
+    spacing_neighbours: int = 6  # nearest points or nodes whose distances give the spacing
     neighbours: int = 16  # nodes that give a normal: a disc of two spacings
     noisy_neighbours: int = 30  # nodes that give a normal with noise: a disc of three spacings
-    noisy_ratio: float = 0.1  # noise over cell above which a cloud is noisy
+    min_noise: float = 0.1  # smaller noise does not count, in cells
     spread_neighbours: int = 10  # nearest nodes that have to spread in two directions
     min_spread: float = 0.1  # second over first eigenvalue of a neighbourhood that is not a line
-    levels: int = 6  # sizes of cells: each is twice the one before
     link_neighbours: int = 12  # neighbours over which planes grow, the node included
-    spacing_neighbours: int = 6  # nearest nodes; the mean of their distances is a node's spacing
     max_roughness: float = 0.12  # smallest over second eigenvalue of a neighbourhood that is one surface
     surface_neighbours: int = 30  # nodes among which a surface through a rough node is searched
     surface_spanning: int = 9  # nearest nodes of which any two span a possible surface
     surface_support: int = 10  # fewest nodes on the surface
     min_spanning_sine: float = 0.25  # sine of the angle between two nodes that span a surface
-    surface_thickness: float = 0.1  # distance of a node from the surface, in cells, unless noise is larger
     flattening_cell: float = 1.5  # cells in which scattered points are flattened, in noise
     flattening_radius: float = 4.0  # radius of the plane onto which a point is moved, in noise
     flattening_neighbours: int = 80  # most cells that make this plane
@@ -66,10 +50,12 @@ class NeighbourhoodSettings:
     def __post_init__(self) -> None:
         check_at_least(self, 3, "neighbours", "noisy_neighbours", "spread_neighbours", "flattening_neighbours")
         check_at_least(self, 2, "link_neighbours", "surface_spanning")
-        check_at_least(self, 1, "levels", "spacing_neighbours", "surface_support", "flattening_rounds")
+        check_at_least(self, 1, "samples", "spacing_neighbours", "surface_support", "flattening_rounds")
+        check_at_least(self, 4, "noise_neighbours")
+        check_at_least(self, 2, "noise_growth")
         check_at_least(self, self.surface_spanning + 1, "surface_neighbours")
-        check_fraction(self, "min_spread", "max_roughness", "min_spanning_sine")
-        check_positive(self, "noisy_ratio", "surface_thickness", "flattening_cell", "flattening_radius")
+        check_fraction(self, "max_flat_ratio", "min_flat_fraction", "min_spread", "max_roughness", "min_spanning_sine")
+        check_positive(self, "min_noise", "flattening_cell", "flattening_radius")
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +88,7 @@ def spacing_and_noise(
     points: Float64[np.ndarray, "n 3"],
     tree: cKDTree,
     rng: np.random.Generator,
-    settings: DensitySettings = DensitySettings(),
+    settings: NeighbourhoodSettings = NeighbourhoodSettings(),
 ) -> tuple[float, float]:
     """Typical distance between neighbouring points of a surface, and their scatter across it, at sampled points.
 
@@ -111,16 +97,16 @@ def spacing_and_noise(
     """
     sample = points[rng.permutation(len(points))[: settings.samples]]
     distance, _ = _nearest(tree, sample, min(settings.spacing_neighbours + 1, len(points)))
-    smallest = settings.noise_neighbours
-    for size in (smallest * settings.noise_growth**step for step in range(settings.noise_sizes)):
-        if size > max(smallest, settings.max_cloud_fraction * len(points)) or size > len(points):
-            break
+    size = settings.noise_neighbours
+    largest = min(_MAX_NOISE_NEIGHBOURS, max(size, len(points) // 8), len(points))
+    while size <= largest:
         values, _ = _principal(points[_nearest(tree, sample, size)[1]])
         flat = values[:, 0] < settings.max_flat_ratio * values[:, 1]
         flat &= values[:, 1] > settings.min_spread * values[:, 2]
         if flat.mean() > settings.min_flat_fraction:
             noise = np.sqrt(np.maximum(values[flat, 0], 0.0))
             return float(np.median(distance[:, 1:])), float(np.median(noise))
+        size *= settings.noise_growth
     return float(np.median(distance[:, 1:])), 0.0
 
 
@@ -174,12 +160,12 @@ def make_nodes(
     workers: int = 1,
 ) -> Nodes:
     """Thin a cloud to ``cell`` and find normals, with larger cells where points only line up."""
-    noisy = noise > settings.noisy_ratio * cell
+    noisy = noise > settings.min_noise * cell
     neighbours = settings.noisy_neighbours if noisy else settings.neighbours
     position, count = thin(points, count, cell)
     levels: list[tuple[Shaped[np.ndarray, "..."], ...]] = []
     open_position, open_count = position, count
-    for level in range(settings.levels):
+    for level in range(_MAX_LEVELS):
         size = cell * 2**level
         if level:
             position, count = thin(position, count, size)
@@ -196,9 +182,7 @@ def make_nodes(
     left = len(open_position)  # thin things, which are lines at every size: they belong to no plane
     rough = (np.zeros((left, 3), np.float32), np.ones(left, np.float32), np.full(left, cell))
     levels.append((open_position, open_count, *rough))
-    return _sharpened(
-        _joined(levels, settings, workers), max(noise, settings.surface_thickness * cell), settings, workers
-    )
+    return _sharpened(_joined(levels, settings, workers), max(noise, settings.min_noise * cell), settings, workers)
 
 
 def _joined(

@@ -15,30 +15,26 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from plueckernet.extraction.neighbourhoods import Nodes
-from plueckernet.settings import check_at_least, check_fraction, check_positive
+from plueckernet.settings import check_fraction, check_positive
+
+# These bound the effort. Half and one and a half times the values leave recall and precision as they are.
+_MAX_SPLITS = 6  # how often regions that are not flat are split
+_MAX_PLANES_PER_SPLIT = 12  # planes taken from one region in a round
+_HYPOTHESES = 48  # planes among which the largest is chosen
+_MAX_SCORED_NODES = 4000  # nodes on which a hypothesis is scored
 
 
 @dataclass(frozen=True)
 class PlaneSettings:
     """How planes grow."""
 
-    min_flatness: float = 0.25  # distance from a plane up to which a node always belongs to it, in spacings
     max_link_angle: float = 15.0  # between the normals of linked neighbours, in degrees
-    max_link_height: float = 1.5  # of a node above its neighbour's plane, in distances of a plane's nodes
     max_member_angle: float = 25.0  # between the normals of a plane and of its nodes, in degrees
     min_flat_fraction: float = 0.9  # fraction of a region's nodes near one plane for the region to be flat
-    split_rounds: int = 6  # how often regions that are not flat are split
-    planes_per_split: int = 12  # most planes taken from one region in a round
-    hypotheses: int = 48  # planes among which the largest is chosen
-    scored_nodes: int = 4000  # most nodes on which a hypothesis is scored
-    refits: int = 2  # how often the chosen plane is fitted to its nodes
-    fill_rounds: int = 4  # how often nodes without a plane join that of a neighbour
 
     def __post_init__(self) -> None:
-        check_at_least(self, 1, "split_rounds", "planes_per_split", "hypotheses", "scored_nodes")
-        check_at_least(self, 0, "refits", "fill_rounds")
         check_fraction(self, "min_flat_fraction")
-        check_positive(self, "min_flatness", "max_link_angle", "max_link_height", "max_member_angle")
+        check_positive(self, "max_link_angle", "max_member_angle")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +63,12 @@ def grow_planes(
     settings: PlaneSettings = PlaneSettings(),
 ) -> Planes:
     """Planes of at least ``min_nodes`` nodes; a node belongs to a plane up to the distance ``flatness`` from it."""
-    max_distance = np.maximum(flatness, settings.min_flatness * nodes.spacing)
+    max_distance = np.maximum(flatness, 0.25 * nodes.spacing)
     links = _links(nodes, max_distance, settings)
     label = np.full(len(nodes), -1, np.int64)
     region = _regions(links, np.zeros(len(nodes), np.int64), nodes.smooth, min_nodes)
     count = 0
-    for _ in range(settings.split_rounds):
+    for _ in range(_MAX_SPLITS):
         label, count, region = _split(nodes, region, label, count, max_distance, rng, settings)
         region = _regions(links, region, region >= 0, min_nodes)
         if (region < 0).all():
@@ -80,7 +76,7 @@ def grow_planes(
     if count == 0:
         return Planes(np.empty((0, 3)), np.empty(0), label)
     normal, offset = _fits(nodes, label, count)
-    for _ in range(settings.fill_rounds):
+    for _ in range(4):
         label = _filled(nodes, normal, offset, label, max_distance)
     return _numbered(nodes, label, count, min_nodes)
 
@@ -103,7 +99,7 @@ def _links(nodes: Nodes, max_distance: Float64[np.ndarray, " m"], settings: Plan
     for column in range(1, nodes.neighbours.shape[1]):
         end = nodes.neighbours[start, column].astype(np.int64)
         step = nodes.position[end] - nodes.position[start]
-        max_height = settings.max_link_height * np.maximum(max_distance[start], max_distance[end])
+        max_height = 1.5 * np.maximum(max_distance[start], max_distance[end])
         similar = np.abs(np.einsum("ij,ij->i", nodes.normal[start], nodes.normal[end])) > min_cosine
         near = np.abs(np.einsum("ij,ij->i", nodes.normal[start], step)) < max_height
         keep = similar & near & nodes.smooth[end]
@@ -172,20 +168,20 @@ def _best_planes(
     """Take the largest planes out of the nodes one after the other; the last group holds the nodes of no plane."""
     group = np.full(len(position), -1, np.int64)
     min_cosine = np.cos(np.radians(settings.max_member_angle))
-    for number in range(settings.planes_per_split):
+    for number in range(_MAX_PLANES_PER_SPLIT):
         left = np.flatnonzero(group < 0)
         if len(left) < 3:
             break
-        few = len(left) <= settings.scored_nodes
-        scored = left if few else rng.choice(left, settings.scored_nodes, replace=False)
-        seed = rng.choice(left, min(settings.hypotheses, len(left)), replace=False)
+        few = len(left) <= _MAX_SCORED_NODES
+        scored = left if few else rng.choice(left, _MAX_SCORED_NODES, replace=False)
+        seed = rng.choice(left, min(_HYPOTHESES, len(left)), replace=False)
         offset = np.einsum("ij,ij->i", position[seed], normal[seed])
         distance = np.abs(position[scored] @ normal[seed].T - offset)
         aligned = np.abs(normal[scored] @ normal[seed].T) > min_cosine
         fits = (distance < max_distance[scored, None]) & aligned
         best = int((fits * weight[scored, None]).sum(axis=0).argmax())
         plane, height = normal[seed[best]], float(offset[best])
-        for _ in range(settings.refits):
+        for _ in range(2):
             inside = _inside(position[left], normal[left], plane, height, max_distance[left], settings)
             if inside.sum() < 3:
                 break

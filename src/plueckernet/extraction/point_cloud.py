@@ -29,7 +29,6 @@ from plueckernet.extraction.creases import CreaseSettings, creases
 from plueckernet.extraction.edges import EdgeSettings, Surface, outline_segments
 from plueckernet.extraction.extracted import ExtractedLines, SegmentArrays
 from plueckernet.extraction.neighbourhoods import (
-    DensitySettings,
     NeighbourhoodSettings,
     Nodes,
     flattened,
@@ -58,15 +57,13 @@ class ScaleSettings:
     flattened_noise: float = 0.25  # fraction of the noise that flattening leaves
     flatness: float = 3.0  # distance from a plane up to which a point belongs to it, in noise
     scattered_flatness: float = 1.0  # the same for scattered clouds
-    min_flatness: float = 0.6  # the same, at least, in cells or spacings
     min_length: float = 8.0  # shortest segment, in cells or spacings
     min_crease_length: float = 4.0  # shortest segment where planes meet: its direction is known from both planes
-    min_piece: float = 0.5  # shortest piece of a segment before merging, in lengths of the shortest segment
 
     def __post_init__(self) -> None:
         check_positive(self, "thinning", "large_thinning", "noise_cell", "scattered_ratio", "scattered_cell")
-        check_positive(self, "flatness", "scattered_flatness", "min_flatness", "min_length", "min_crease_length")
-        check_at_least(self, 0, "large_cloud", "flattened_noise", "min_piece")
+        check_positive(self, "flatness", "scattered_flatness", "min_length", "min_crease_length")
+        check_at_least(self, 0, "large_cloud", "flattened_noise")
 
 
 @dataclass(frozen=True)
@@ -84,8 +81,7 @@ class PointCloudSettings:
         workers: Threads that search neighbours; -1 for one per core.
         seed: Seed of the random samples.
         scale: How the lengths above follow from the cloud.
-        density: How spacing and noise are measured.
-        neighbourhoods: How nodes and normals are made.
+        neighbourhoods: How spacing and noise are measured, and nodes and normals made.
         planes: How planes grow.
         boundaries: What the outline of a plane is.
         creases: Where two planes make an edge.
@@ -104,7 +100,6 @@ class PointCloudSettings:
     workers: int = -1
     seed: int = 0
     scale: ScaleSettings = field(default_factory=ScaleSettings)
-    density: DensitySettings = field(default_factory=DensitySettings)
     neighbourhoods: NeighbourhoodSettings = field(default_factory=NeighbourhoodSettings)
     planes: PlaneSettings = field(default_factory=PlaneSettings)
     boundaries: BoundarySettings = field(default_factory=BoundarySettings)
@@ -145,7 +140,7 @@ class Scale:
             (scale.scattered_cell, scale.scattered_flatness) if scattered else (scale.noise_cell, scale.flatness)
         )
         cell = settings.spacing or max(fine, noise_cell * noise)
-        flatness = settings.flatness or max(flatness * noise, scale.min_flatness * min(cell, spacing))
+        flatness = settings.flatness or max(flatness * noise, 0.6 * min(cell, spacing))
         min_length, min_crease_length = (
             settings.min_length or length * max(cell, spacing) for length in (scale.min_length, scale.min_crease_length)
         )
@@ -213,7 +208,7 @@ def cloud_segments(
         return Scale(0.0, 0.0, 0.0, 0.0), SegmentArrays.empty()
     rng = np.random.default_rng(settings.seed)
     tree = cKDTree(points)
-    spacing, noise = spacing_and_noise(points, tree, rng, settings.density)
+    spacing, noise = spacing_and_noise(points, tree, rng, settings.neighbourhoods)
     scale = Scale.of(len(points), spacing, noise, settings)
     if not scale.cell > 0:  # all points coincide
         return scale, SegmentArrays.empty()
@@ -265,7 +260,7 @@ def _edge_segments(
             free &= ~viewpoint.hides(nodes, planes, outline, tree)
         normal, offset = planes.normal[plane], float(planes.offset[plane])
         surface = Surface(cloud.points, cloud.tree, normal, offset, scale.flatness, cloud.noise)
-        min_piece = settings.scale.min_piece * scale.min_length
+        min_piece = 0.5 * scale.min_length
         segments.append(outline_segments(nodes, outline, free, min_piece, surface, settings.edges))
     joined = merged(SegmentArrays.joined(segments), scale.cell, settings.merging)
     return joined.take(joined.lengths() >= scale.min_length)

@@ -17,6 +17,8 @@ from plueckernet.errors import InputError, MissingDependencyError, ShapeError
 from plueckernet.extraction.extracted import ExtractedLines, SegmentArrays
 from plueckernet.settings import check_at_least, check_fraction, check_positive
 
+_MIN_PIXELS = 8  # fewest pixels with depth, and fewest inliers, to which a line is fitted
+
 
 @dataclass(frozen=True)
 class Intrinsics:
@@ -44,14 +46,11 @@ class DepthFitSettings:
     side_pixels: int = 4  # pixels on either side of the segment whose depths are used
     hypotheses: int = 60  # pairs of positions tried for each segment
     outlier_sigmas: float = 3.0  # distance of an outlier, in standard deviations of the depth
-    refits: int = 2  # how often the line is fitted to its inliers
-    min_pixels: int = 8  # fewest positions with depth, and fewest inliers
     correlation_length: float = 5.0  # pixels over which errors of depth are equal
     pixel_sigma: float = 0.5  # standard deviation of an end of the segment across the view, in pixels
 
     def __post_init__(self) -> None:
-        check_at_least(self, 1, "side_pixels", "hypotheses", "refits", "correlation_length")
-        check_at_least(self, 2, "min_pixels")
+        check_at_least(self, 1, "side_pixels", "hypotheses", "correlation_length")
         check_positive(self, "outlier_sigmas", "pixel_sigma")
 
 
@@ -70,7 +69,6 @@ class RgbdSettings:
         min_inliers: Fraction of the segment's positions whose depth has to agree with the line.
         max_sigma: Largest standard deviation of the depth of an end of a line, as a fraction of its depth.
         gradient_threshold: Smallest gradient of an edge pixel of EDLines, in grey levels.
-        anchor_threshold: Smallest excess of the gradient of an anchor of EDLines over its neighbours, in grey levels.
         fit: How a line is fitted to the depths.
         seed: Seed of the random samples.
     """
@@ -84,14 +82,13 @@ class RgbdSettings:
     min_inliers: float = 0.6
     max_sigma: float = 0.02
     gradient_threshold: int = 20
-    anchor_threshold: int = 4
     fit: DepthFitSettings = field(default_factory=DepthFitSettings)
     seed: int = 0
 
     def __post_init__(self) -> None:
         check_positive(self, "min_pixels", "min_length", "max_depth", "max_sigma")
         check_fraction(self, "jump", "min_inliers")
-        check_at_least(self, 0, "gradient_threshold", "anchor_threshold", "seed")
+        check_at_least(self, 0, "gradient_threshold", "seed")
         if self.detector not in ("edlines", "lsd"):
             raise InputError(f"RgbdSettings.detector: expected 'edlines' or 'lsd', got {self.detector!r}")
         if np.shape(self.noise) != (2,) or not min(self.noise) >= 0 or not 0 < sum(self.noise) < np.inf:
@@ -155,7 +152,7 @@ def image_segments(colour: UInt8[np.ndarray, "h w *c"], settings: RgbdSettings) 
         parameters.MinLineLength = int(settings.min_pixels)
         parameters.EdgeDetectionOperator = cv2.ximgproc.EdgeDrawing_SOBEL
         parameters.GradientThresholdValue = settings.gradient_threshold
-        parameters.AnchorThresholdValue = settings.anchor_threshold
+        parameters.AnchorThresholdValue = 4
         detector.setParams(parameters)
         detector.detectEdges(grey)
         lines = detector.detectLines()
@@ -221,7 +218,7 @@ def _fit(
 ) -> _Fit | None:
     """Robust straight-line fit of inverse depths; None if the depths are not on a line."""
     how, known = settings.fit, np.flatnonzero(depth > 0)
-    if len(known) < settings.min_inliers * len(along) or len(known) < how.min_pixels:
+    if len(known) < settings.min_inliers * len(along) or len(known) < _MIN_PIXELS:
         return None
     inverse = np.divide(1.0, depth, out=np.zeros_like(depth), where=depth > 0)
     sigma = np.divide(_sigma(depth, settings), depth**2, out=np.zeros_like(depth), where=depth > 0)
@@ -231,12 +228,12 @@ def _fit(
     slope = (inverse[second] - inverse[first]) / (along[second] - along[first])
     error = np.abs(inverse[first, None] + slope[:, None] * (along - along[first, None]) - inverse)
     inliers = (error < max_error)[int((error < max_error).sum(axis=1).argmax())]
-    for _ in range(how.refits):
-        if inliers.sum() < how.min_pixels:
+    for _ in range(2):
+        if inliers.sum() < _MIN_PIXELS:
             return None
         line, covariance = _least_squares(along[inliers], inverse[inliers], sigma[inliers])
         inliers = np.abs(line[0] + line[1] * along - inverse) < max_error
-    if inliers.sum() < max(float(how.min_pixels), settings.min_inliers * len(along)):
+    if inliers.sum() < max(_MIN_PIXELS, settings.min_inliers * len(along)):
         return None
     return _checked(along, line, covariance * how.correlation_length, inliers, settings)
 

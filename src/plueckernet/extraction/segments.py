@@ -18,10 +18,9 @@ class MergeSettings:
     max_distance: float = 1.5  # of the end points of one segment from the line of the other
     max_gap: float = 3.0  # between the ends of two segments
     max_angle: float = 4.0  # between two segments, in degrees
-    any_angle_length: float = 6.0  # shorter segments are merged at any angle
 
     def __post_init__(self) -> None:
-        check_positive(self, "max_distance", "max_gap", "max_angle", "any_angle_length")
+        check_positive(self, "max_distance", "max_gap", "max_angle")
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +109,7 @@ def _same(
     span_length = np.linalg.norm(span, axis=1)
     sine = np.linalg.norm(np.cross(span, line.direction), axis=1) / np.maximum(span_length, 1e-12)
     # a short piece may have any direction by chance as long as it stays on the line
-    parallel = (sine < np.sin(np.radians(settings.max_angle))) | (span_length < settings.any_angle_length * cell)
+    parallel = (sine < np.sin(np.radians(settings.max_angle))) | (span_length < 4 * settings.max_distance * cell)
     same = np.zeros(len(ends), bool)
     same[index] = (distance < settings.max_distance * cell) & parallel
     return same

@@ -11,7 +11,10 @@ from scipy.spatial import cKDTree
 from plueckernet.extraction.boundaries import Outline
 from plueckernet.extraction.neighbourhoods import Nodes
 from plueckernet.extraction.planes import Planes
-from plueckernet.settings import check_at_least, check_fraction, check_positive
+from plueckernet.settings import check_positive
+
+_NEIGHBOURS = 40  # nearest nodes among which a surface that an outline touches is searched
+_RIM_FRACTION = 0.002  # fraction of the points above the upper and below the lower end of the field of view
 
 
 @dataclass(frozen=True)
@@ -19,15 +22,10 @@ class VisibilitySettings:
     """When an outline is the limit of the scanner's view. Lengths in spacings."""
 
     outside_distance: float = 1.5  # outside an outline, where the view is tested, and width of the ray there
-    min_depth_gap: float = 3.0  # from the outline to something nearer that hides what is behind
     touch_distance: float = 2.5  # from an outline to another surface that it touches
-    neighbours: int = 40  # nearest nodes among which the other surface is searched
-    rim_fraction: float = 0.002  # fraction of the points above the upper and below the lower end of the field of view
 
     def __post_init__(self) -> None:
-        check_positive(self, "outside_distance", "min_depth_gap", "touch_distance")
-        check_at_least(self, 1, "neighbours")
-        check_fraction(self, "rim_fraction")
+        check_positive(self, "outside_distance", "touch_distance")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +50,7 @@ class Viewpoint:
         ray = position - origin
         distance = np.maximum(np.linalg.norm(ray, axis=1), 1e-9)
         elevation = np.arcsin(ray[:, 2] / distance)
-        lowest, highest = np.quantile(elevation, [settings.rim_fraction, 1 - settings.rim_fraction])
+        lowest, highest = np.quantile(elevation, [_RIM_FRACTION, 1 - _RIM_FRACTION])
         return Viewpoint(origin, cKDTree(ray / distance[:, None]), distance, float(lowest), float(highest), settings)
 
     def hides(self, nodes: Nodes, planes: Planes, outline: Outline, tree: cKDTree) -> Bool[np.ndarray, " b"]:
@@ -69,9 +67,9 @@ class Viewpoint:
         distance = np.maximum(np.linalg.norm(ray, axis=1), 1e-9)
         angle, nearest = self.directions.query(ray / distance[:, None])
         in_ray = angle < settings.outside_distance * (spacing / distance)
-        shadow = in_ray & (self.range[nearest] < distance - settings.min_depth_gap * spacing)
+        shadow = in_ray & (self.range[nearest] < distance - 3 * spacing)
         elevation = np.arcsin(ray[:, 2] / distance)
         rim = (elevation < self.lowest) | (elevation > self.highest)
-        apart, near = tree.query(position, min(settings.neighbours, len(nodes)))
+        apart, near = tree.query(position, min(_NEIGHBOURS, len(nodes)))
         touches = (planes.label[near] != own) & (apart < settings.touch_distance * spacing[:, None])
         return np.asarray((shadow & ~touches.any(axis=1)) | rim)
