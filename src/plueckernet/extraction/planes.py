@@ -63,7 +63,7 @@ def grow_planes(
     settings: PlaneSettings = PlaneSettings(),
 ) -> Planes:
     """Planes of at least ``min_nodes`` nodes; a node belongs to a plane up to the distance ``flatness`` from it."""
-    max_distance = np.maximum(flatness, 0.25 * nodes.spacing)
+    max_distance = np.maximum(flatness, 0.25 * nodes.spacing)  # nodes of large cells are less accurate
     links = _links(nodes, max_distance, settings)
     label = np.full(len(nodes), -1, np.int64)
     region = _regions(links, np.zeros(len(nodes), np.int64), nodes.smooth, min_nodes)

@@ -67,7 +67,7 @@ class Viewpoint:
         distance = np.maximum(np.linalg.norm(ray, axis=1), 1e-9)
         angle, nearest = self.directions.query(ray / distance[:, None])
         in_ray = angle < settings.outside_distance * (spacing / distance)
-        shadow = in_ray & (self.range[nearest] < distance - 3 * spacing)
+        shadow = in_ray & (self.range[nearest] < distance - 3 * spacing)  # more than the same surface can differ
         elevation = np.arcsin(ray[:, 2] / distance)
         rim = (elevation < self.lowest) | (elevation > self.highest)
         apart, near = tree.query(position, min(_NEIGHBOURS, len(nodes)))
