@@ -3,7 +3,8 @@
 ``python -m benchmarks.sensitivity extraction`` writes ``results/sensitivity_extraction.json``.
 
 A setting matters if one of its variations changes one metric by more than `MIN_CHANGE` and by more than `NOISE_FACTOR`
-times the largest change of this metric among the seeds of the default settings.
+times the largest change of this metric among the seeds of the default settings. It does not matter if no metric changes
+by more than `MIN_CHANGE`. Otherwise its effect is within noise: the study cannot tell.
 """
 
 from __future__ import annotations
@@ -136,7 +137,8 @@ def _verdict(changes: list[Metrics], noise: Metrics) -> dict[str, Any]:
     ratios = {metric: max(abs(change[metric]) / limits[metric] for change in changes) for metric in noise}
     most = max(ratios, key=lambda metric: ratios[metric])
     largest = max((change[most] for change in changes), key=abs)
-    verdict = "matters" if ratios[most] > 1 else "does not matter"
+    resolved = max(abs(value) for change in changes for value in change.values()) <= MIN_CHANGE
+    verdict = "matters" if ratios[most] > 1 else "does not matter" if resolved else "within noise"
     return {"verdict": verdict, "most": most, "largest_change": largest, "ratio_to_limit": round(ratios[most], 2)}
 
 

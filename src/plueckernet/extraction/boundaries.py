@@ -68,7 +68,7 @@ def plane_outline(
     flat = nodes.position[members] @ plane_axes(planes.normal[plane]).T
     max_side = settings.max_gap * nodes.spacing[members]
     sides = _outer_sides(flat - flat.mean(axis=0), max_side)
-    chains = [chain for chain in _chains(sides) if len(chain) > 7]
+    chains = [chain for chain in _chains(sides) if len(chain) > 7]  # shorter outlines are accidental holes
     if not chains:
         return Outline(np.empty(0, np.int64), np.empty((0, 3)), np.empty(0, np.int64))
     node = members[np.concatenate(chains)]
@@ -173,6 +173,7 @@ def continues_outside(
     outside = np.einsum("bkc,bc->bk", step, np.cross(outline.tangent, planes.normal[own])) / spacing[:, None]
     sideways = np.abs(np.einsum("bkc,bc->bk", step, outline.tangent)) / spacing[:, None]
     max_height = np.maximum(2 * flatness, spacing)[:, None]
+    # not beside the node itself, and less than a spacing past the longest side of a triangle
     continuing = (outside > 0.5) & (outside < settings.max_gap + 1)
     continuing &= (sideways < 1.5) & (height < max_height) & (planes.label[near] != own)
     return np.asarray(continuing.sum(axis=1) > 1)  # a single node may be noise

@@ -152,7 +152,7 @@ def _points_near(
     centres = line.at(np.linspace(0, length, int(length / spacing) + 2))
     near = np.unique(np.concatenate(surface.tree.query_ball_point(centres, radius)).astype(np.int64))
     points = surface.points[near]
-    max_height = max(surface.flatness, 3 * surface.noise, 0.25 * spacing)
+    max_height = max(surface.flatness, 3 * surface.noise, 0.25 * spacing)  # three standard deviations, at least
     return points[np.abs(points @ surface.normal - surface.offset) < max_height]
 
 

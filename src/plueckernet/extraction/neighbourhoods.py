@@ -18,7 +18,6 @@ from plueckernet.settings import check_at_least, check_fraction, check_positive
 _NODE_BLOCK = 100_000  # nodes whose neighbourhoods are in memory at a time
 _SURFACE_BLOCK = 5_000  # nodes whose possible surfaces are in memory at a time
 _MAX_NOISE_NEIGHBOURS = 3840  # points in the largest neighbourhood in which noise is measured, which bounds the memory
-_MAX_FLATTENING_NEIGHBOURS = 80  # cells in the largest neighbourhood that is flattened, which bounds the memory
 _MAX_LEVELS = 6  # sizes of cells, each twice the one before
 
 
@@ -45,11 +44,13 @@ class NeighbourhoodSettings:
     min_spanning_sine: float = 0.25  # sine of the angle between two nodes that span a surface
     flattening_cell: float = 1.5  # cells in which scattered points are flattened, in noise
     flattening_radius: float = 4.0  # radius of the plane onto which a point is moved, in noise
+    flattening_neighbours: int = 80  # most cells that make this plane
+    flattening_rounds: int = 2  # how often points are moved
 
     def __post_init__(self) -> None:
-        check_at_least(self, 3, "neighbours", "noisy_neighbours", "spread_neighbours")
+        check_at_least(self, 3, "neighbours", "noisy_neighbours", "spread_neighbours", "flattening_neighbours")
         check_at_least(self, 2, "link_neighbours", "surface_spanning")
-        check_at_least(self, 1, "samples", "spacing_neighbours", "surface_support")
+        check_at_least(self, 1, "samples", "spacing_neighbours", "surface_support", "flattening_rounds")
         check_at_least(self, 4, "noise_neighbours")
         check_at_least(self, 2, "noise_growth")
         check_at_least(self, self.surface_spanning + 1, "surface_neighbours")
@@ -133,8 +134,8 @@ def flattened(
     Returns the moved centroids of cells and the number of points that each represents.
     """
     position, count = thin(points, np.ones(len(points), np.int64), settings.flattening_cell * noise)
-    neighbours = min(_MAX_FLATTENING_NEIGHBOURS, len(position))
-    for _ in range(2):
+    neighbours = min(settings.flattening_neighbours, len(position))
+    for _ in range(settings.flattening_rounds):
         tree, moved = cKDTree(position), np.empty_like(position)
         for start in range(0, len(position), _NODE_BLOCK // 4):
             block = slice(start, start + _NODE_BLOCK // 4)

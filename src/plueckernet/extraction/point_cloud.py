@@ -260,7 +260,7 @@ def _edge_segments(
             free &= ~viewpoint.hides(nodes, planes, outline, tree)
         normal, offset = planes.normal[plane], float(planes.offset[plane])
         surface = Surface(cloud.points, cloud.tree, normal, offset, scale.flatness, cloud.noise)
-        min_piece = 0.5 * scale.min_length
+        min_piece = 0.5 * scale.min_length  # pieces are merged before the shortest are dropped
         segments.append(outline_segments(nodes, outline, free, min_piece, surface, settings.edges))
     joined = merged(SegmentArrays.joined(segments), scale.cell, settings.merging)
     return joined.take(joined.lengths() >= scale.min_length)

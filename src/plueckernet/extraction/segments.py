@@ -108,7 +108,7 @@ def _same(
     span = ends[index, 1] - ends[index, 0]
     span_length = np.linalg.norm(span, axis=1)
     sine = np.linalg.norm(np.cross(span, line.direction), axis=1) / np.maximum(span_length, 1e-12)
-    # a short piece may have any direction by chance as long as it stays on the line
+    # a piece only a few times longer than the distance may have any direction by chance
     parallel = (sine < np.sin(np.radians(settings.max_angle))) | (span_length < 4 * settings.max_distance * cell)
     same = np.zeros(len(ends), bool)
     same[index] = (distance < settings.max_distance * cell) & parallel

@@ -22,10 +22,11 @@ class VisibilitySettings:
     """When an outline is the limit of the scanner's view. Lengths in spacings."""
 
     outside_distance: float = 1.5  # outside an outline, where the view is tested, and width of the ray there
+    min_depth_gap: float = 3.0  # from the outline to something nearer that hides what is behind
     touch_distance: float = 2.5  # from an outline to another surface that it touches
 
     def __post_init__(self) -> None:
-        check_positive(self, "outside_distance", "touch_distance")
+        check_positive(self, "outside_distance", "min_depth_gap", "touch_distance")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,7 @@ class Viewpoint:
         distance = np.maximum(np.linalg.norm(ray, axis=1), 1e-9)
         angle, nearest = self.directions.query(ray / distance[:, None])
         in_ray = angle < settings.outside_distance * (spacing / distance)
-        shadow = in_ray & (self.range[nearest] < distance - 3 * spacing)
+        shadow = in_ray & (self.range[nearest] < distance - settings.min_depth_gap * spacing)
         elevation = np.arcsin(ray[:, 2] / distance)
         rim = (elevation < self.lowest) | (elevation > self.highest)
         apart, near = tree.query(position, min(_NEIGHBOURS, len(nodes)))
