@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 import open3d as o3d
 
-from benchmarks.outside import save_outside
 from plueckernet.evaluation.crop_results import OVERLAPS, CropOutcome, CropValues, crop_values
 from plueckernet.evaluation.outcomes import Outcome
+from plueckernet.evaluation.provenance import provenance
 
 UNIT = 1e-4  # m, of the coordinates in the file
 TUNED = 15  # pairs of every overlap that settings are chosen by
@@ -113,7 +113,9 @@ def estimated(pair: Pair, settings: Settings) -> np.ndarray:
     """``target_T_source`` by FPFH, RANSAC and ICP."""
     o3d.utility.random.seed(0)
     o3d.utility.set_verbosity_level(o3d.utility.VerbosityLevel.Error)
-    (source, one), (target, two) = (described(segments, settings) for segments in (pair.source, pair.target))
+    (source, source_features), (target, target_features) = (
+        described(segments, settings) for segments in (pair.source, pair.target)
+    )
     close = settings.close * settings.voxel
     checks = [
         registration.CorrespondenceCheckerBasedOnEdgeLength(0.9),
@@ -122,7 +124,7 @@ def estimated(pair: Pair, settings: Settings) -> np.ndarray:
     method = registration.TransformationEstimationPointToPoint()
     patience = registration.RANSACConvergenceCriteria(settings.iterations, 0.999)
     coarse = registration.registration_ransac_based_on_feature_matching(
-        source, target, one, two, settings.mutual, close, method, 3, checks, patience
+        source, target, source_features, target_features, settings.mutual, close, method, 3, checks, patience
     )
     fine = registration.registration_icp(source, target, close, coarse.transformation, method)
     return np.asarray(fine.transformation)
@@ -184,8 +186,10 @@ def main() -> None:
     about = {"chosen": asdict(CHOICES[best]), "tried": tried}
     outcomes = run(CHOICES[best], options.pairs_from, options.processes, options.most)
     values = counted(outcomes, fingerprint(options.pairs_from), about)
-    content = {"name": "crops_open3d", "values": asdict(values)}
-    save_outside("crops_open3d", "benchmarks.crops_open3d", {"open3d": o3d.__version__}, content)
+    sources = provenance("benchmarks.crops_open3d", packages=("open3d",)).to_dict()
+    content = {"name": "crops_open3d", "provenance": sources, "values": asdict(values)}
+    path = Path(__file__).parent / "results" / "crops_open3d.json"
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     for cell in values.totals:
         print(cell.overlap, cell.summary.right)
 

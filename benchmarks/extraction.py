@@ -150,7 +150,9 @@ def main(parts: list[str] | None = None) -> None:
     for part in parts or list(PARTS):
         measured = PARTS[part]()
         known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        result = {key: value for key, value in known.items() if key not in ("metadata", "table")} | measured
+        result = {
+            key: value for key, value in known.items() if key not in ("provenance", "metadata", "table")
+        } | measured
         save("extraction", {**result, "table": table(result)})
 
 

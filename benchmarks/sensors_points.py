@@ -17,6 +17,7 @@ of the two the better one is to be compared with: lines have nothing to be tuned
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -28,9 +29,9 @@ import kiss_matcher
 import numpy as np
 import open3d as o3d
 
-from benchmarks.outside import save_outside
 from benchmarks.sensor_results import Drift, OdometryValues, ScanOutcome, SequenceDrift, scan_values
 from plueckernet.evaluation.outcomes import Outcome
+from plueckernet.evaluation.provenance import provenance
 from plueckernet.evaluation.rates import Rate
 
 VOXELS = {  # m
@@ -186,8 +187,10 @@ def main() -> None:
 
 def save(name: str, values: Any) -> None:
     """Write ``results/NAME.json``."""
-    versions = {"open3d": o3d.__version__}
-    save_outside(name, "benchmarks.sensors_points", versions, {"name": name, "values": asdict(values)})
+    sources = provenance("benchmarks.sensors_points", packages=("open3d", "kiss-matcher")).to_dict()
+    path = Path(__file__).parent / "results" / f"{name}.json"
+    content = {"name": name, "provenance": sources, "values": asdict(values)}
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

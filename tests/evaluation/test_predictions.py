@@ -42,6 +42,28 @@ def test_a_changed_config_is_refused_and_named(tmp_path):
         Store(tmp_path).read(changed)
 
 
+def test_predictions_of_other_code_are_refused(tmp_path, monkeypatch):
+    Store(tmp_path).append(CELL, [predict(CELL, ICL.load(), 0)])
+    monkeypatch.setattr("plueckernet.evaluation.predictions._sources", lambda *_: "another")
+    with pytest.raises(InputError, match=r"another config \(sources\)"):
+        Store(tmp_path).read(CELL)
+
+
+def test_the_key_is_the_code_of_the_method_not_the_version():
+    """Methods that share code share it, and a method from elsewhere counts with its file."""
+
+    def build(_method, _device):
+        return lambda pair: Estimate(pair.target_T_source, {})
+
+    methods = {**all_methods(), "elsewhere": Method("elsewhere", build)}
+    names = ("icl", "icl-undirected", "ours-without-weights", "bound", "elsewhere")
+    configs = {name: replace(CELL, method=methods[name]).config() for name in names}
+    keys = {name: config["sources"] for name, config in configs.items()}
+    assert keys["icl"] == keys["icl-undirected"]
+    assert len(set(keys.values())) == len(keys) - 1
+    assert all("plueckernet" not in config for config in configs.values())
+
+
 def test_half_a_line_is_forgotten_and_a_bad_one_is_named(tmp_path):
     store, one = Store(tmp_path), predict(CELL, ICL.load(), 0)
     store.append(CELL, [one])

@@ -6,7 +6,6 @@ the two estimators that are compared on putative matches.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -28,6 +27,7 @@ from plueckernet.estimation.scoring import AnchoredLines, Tolerance
 from plueckernet.evaluation.oracle import anchored, oracle_pose
 from plueckernet.evaluation.paper_noise import ToldSettings, register_told
 from plueckernet.evaluation.protocols import PutativePair
+from plueckernet.evaluation.provenance import weights_hash
 from plueckernet.geometry.lines import LineSet, stack_lines
 from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.residuals import NoiseModel
@@ -71,7 +71,7 @@ class Method:
         """What its predictions depend on; weights that are not there raise :class:`InputError`."""
         config: dict[str, Any] = {"method": self.name, "settings": asdict(self.settings) if self.settings else {}}
         if self.weights is not None:
-            config["weights"] = hashlib.sha256(pretrained_path(self.weights).read_bytes()).hexdigest()[:16]
+            config["weights"] = weights_hash(self.weights)
         return config
 
     def load(self, device: str = "cpu") -> Estimator:

@@ -6,12 +6,13 @@ another config is refused, so that no metric ever mixes two.
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,10 @@ from plueckernet.evaluation.methods import Estimate, Estimator, Matchability, Me
 from plueckernet.evaluation.metrics import pose_error
 from plueckernet.evaluation.outcomes import Outcome, is_right
 from plueckernet.evaluation.protocols import EvaluationProtocol, UnrelatedPair, protocol_config, slug
+from plueckernet.evaluation.sources import project_tree, source_hash
 from plueckernet.geometry.pose import Pose
 from plueckernet.io.atomic import atomic_write
 from plueckernet.result import RegistrationResult
-from plueckernet.version import __version__
 
 _CONFIG, _LINES = "config.json", "predictions.jsonl"
 Matrix = tuple[tuple[float, ...], ...]  # 4 x 4
@@ -53,10 +54,23 @@ class Cell:
             "dataset": self.dataset.config(),
             "protocol": protocol_config(self.protocol),
             "method": self.method.config(),
-            "plueckernet": __version__,
+            "sources": _sources(self.method.build, type(self.dataset)),
         }
         kept: dict[str, Any] = json.loads(json.dumps(config))  # as it will be read back
         return kept
+
+
+@cache
+def _sources(build: Callable[..., Estimator], dataset: type[EvaluationDataset]) -> str:
+    """Hash of the code that predictions depend on: a method's, a dataset's and that of :func:`predict`.
+
+    It is finer than whole modules: predictions of ICL outlive a change of ``register()``. A method that is defined
+    outside of the project counts with its whole file.
+    """
+    roots = [f"{__name__}:{predict.__name__}", f"{dataset.__module__}:{dataset.__name__}"]
+    if project_tree().path(build.__module__) is None:
+        return source_hash(*roots, extra_files=[Path(inspect.getfile(build))])
+    return source_hash(*roots, f"{build.__module__}:{build.__qualname__.partition('.')[0]}")
 
 
 @dataclass(frozen=True)
