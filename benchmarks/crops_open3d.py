@@ -9,9 +9,9 @@ neither this package nor torch::
     export PYTHONPATH=src:. OMP_NUM_THREADS=1
     o3d/bin/python -m benchmarks.crops_open3d --pairs-from pairs.npz --tune-on synthetic.npz
 
-All settings are chosen on the synthetic pairs, by the mean success over the four overlaps; ``results/crops_open3d.json``
-has what each reached. It takes half an hour of one core; what is found is kept beside the file of pairs, pair by pair,
-and not computed again.
+All settings are chosen on the synthetic pairs, by the mean success over the four overlaps;
+``results/crops_open3d.json`` has what each reached. It takes half an hour of one core; results are kept beside the
+file of pairs, pair by pair, and not computed again.
 """
 
 from __future__ import annotations

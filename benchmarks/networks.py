@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import group_norm, normalize
 
+from plueckernet.evaluation.provenance import provenance
 from plueckernet.geometry import LineSet
 from plueckernet.models import InvariantConfig, Matcher, PlueckerConfig, build_matcher, top_matches
 from plueckernet.models.attention import MessageLayer
@@ -251,6 +252,7 @@ def main() -> None:
     plain = in_process("--plain", "700", *threads)
     rows = [in_process("--one", name, str(n), *threads) for name in CONFIGS for n in a.sizes]
     document = {
+        "provenance": provenance("benchmarks.networks").to_dict(),
         "metadata": {
             "machine": platform.platform(),
             "threads": a.threads,

@@ -1,9 +1,9 @@
 """How long register() takes, stage by stage, in runs of the plain RANSAC loop of :mod:`benchmarks.estimation`.
 
 ``python -m benchmarks.speed`` writes ``results/speed.json``. Pairs are surveys that share 60 % of a place, thinned to
-100, 300 and 1,000 lines per side. Each registration, on two threads, is timed next to one run of the loop (1,000 samples
-of 200 matches) that handles signs, as register() does, and to one that does not; what is reported are medians of the
-ratios on the wall clock. Those of CPU time stand beside them.
+100, 300 and 1,000 lines per side. Each registration, on two threads, is timed next to one run of the loop (1,000
+samples of 200 matches) that handles signs, as register() does, and to one that does not. Medians of the ratios on the
+wall clock are reported, and those of CPU time beside them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def plain_loop(*, signed: bool) -> Callable[[], object]:
 
 
 def ratios(lines: list[Pair], matcher: str) -> dict[str, Any]:
-    """Medians over the pairs: the whole call over the loops just before, by either clock, and the fraction of each stage."""
+    """Medians over the pairs: the call over the loops just before, by either clock, and the fraction of each stage."""
     loops = {"signed": plain_loop(signed=True), "unsigned": plain_loop(signed=False)}
     register(*lines[0], matcher=matcher)  # weights are read once
     measured: dict[str, list[float]] = {}

@@ -16,6 +16,7 @@ from plueckernet.evaluation.rates import Rate
 RIGHT = (5.0, 0.5)  # degrees and metres below which a pose is right
 STRICT = (1.0, 0.1)
 RIGHT_MEANS = "the error of the best pose, accepted or not, is below 5° and 0.5 m"
+FALSE_SUCCESS = "wrong and called a success"  # how rows that count them end
 MIN_COMMON = 10  # lines in common below which a pair may have no answer
 
 

@@ -61,7 +61,7 @@ class Cell:
 
 
 @cache
-def _sources(build: Callable[..., Estimator], dataset: type[EvaluationDataset]) -> str:
+def _sources(build: Callable[..., Estimator], dataset: type) -> str:
     """Hash of the code that predictions depend on: a method's, a dataset's and that of :func:`predict`.
 
     It is finer than whole modules: predictions of ICL outlive a change of ``register()``. A method that is defined
@@ -95,7 +95,7 @@ class Prediction:
     matchable: float | None  # mean matchability of lines that have a match, times the number of lines
     unmatchable: float | None  # of those that have none
     squared_error: float | None  # of a right pose, normalised by its covariance; six on average if that is honest
-    evidence: Mapping[str, float | None] | None  # that the status was reached from
+    evidence: Mapping[str, int | float | None] | None  # that the status was reached from
 
     @cached_property
     def error(self) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from plueckernet.evaluation.confidence import ConfidenceValues
 from plueckernet.evaluation.crop_results import OVERLAPS, CropCell, CropValues
 from plueckernet.evaluation.documents import TableRow
 from plueckernet.evaluation.invariance import InvarianceValues
-from plueckernet.evaluation.outcomes import OutcomeSummary
+from plueckernet.evaluation.outcomes import FALSE_SUCCESS, OutcomeSummary
 from plueckernet.evaluation.rates import Rate, percent
 from plueckernet.evaluation.synthetic import BOUNDED, PAPER, SyntheticCell, SyntheticValues
 
@@ -48,7 +48,7 @@ def synthetic_rows(values: SyntheticValues) -> list[TableRow]:
     if values.unrelated is not None:
         rows.append(
             TableRow(
-                f"{_matcher(values)}, unrelated maps called a success",
+                f"{_named(values.matcher)}, unrelated maps: called a success",
                 str(values.unrelated),
                 f"≤ {_goal(MAX_UNRELATED)}",
             )
@@ -57,33 +57,26 @@ def synthetic_rows(values: SyntheticValues) -> list[TableRow]:
 
 
 def _cell_rows(values: SyntheticValues, scenes: str, protocol: str, *summaries: OutcomeSummary) -> list[TableRow]:
-    right = sum((summary.right for summary in summaries), Rate(0, 0))
-    accepted = sum((summary.right_and_accepted for summary in summaries), Rate(0, 0))
-    if right.total < MIN_SHOWN:
+    total = combined(list(summaries))
+    if total.pairs < MIN_SHOWN:
         return []
     goal = SYNTHETIC_GOALS.get((values.matcher, scenes, protocol))
-    counted = f"pairs with {values.min_common} lines in common" if values.min_common else "pairs"
-    return [
-        TableRow(
-            f"{_matcher(values)}, {scenes}, {protocol}: right, and right and called a success, of {right.total} "
-            f"{counted}",
-            f"{right.count} ({right.percent}); {accepted.count} ({accepted.percent})",
-            "" if goal is None else f"≥ {_goal(goal)} right",
-        )
-    ]
+    what = f"{_named(values.matcher)}, {scenes}, {protocol}{'' if values.min_common else ', all pairs'}"
+    return [TableRow(what, right_text(total), "" if goal is None else f"≥ {_goal(goal)} right")]
+
+
+def right_text(summary: OutcomeSummary) -> str:
+    """How many poses are right, and how many of the pairs are right and called a success."""
+    accepted = summary.right_and_accepted
+    return f"right: {summary.right}; right and called a success: {accepted.count:,} ({accepted.percent})"
 
 
 def _bound_rows(values: SyntheticValues, cell: SyntheticCell) -> list[TableRow]:
     if cell.over_bound is None:
         return []
-    return [
-        TableRow(
-            f"{_matcher(values)}, {cell.scenes}, {cell.protocol}: median rotation and translation error over the "
-            "maximum-likelihood bound",
-            "{:.2f} and {:.2f}".format(*cell.over_bound),
-            f"≤ {BOUND_GOALS[cell.protocol]:.2f}",
-        )
-    ]
+    where = f"{_named(values.matcher)}, {cell.scenes}, {cell.protocol}"
+    what = f"{where}: median rotation and translation error over the bound"
+    return [TableRow(what, "{:.2f} and {:.2f}".format(*cell.over_bound), f"≤ {BOUND_GOALS[cell.protocol]:.2f}")]
 
 
 def _squared_error_rows(values: SyntheticValues) -> list[TableRow]:
@@ -91,13 +84,13 @@ def _squared_error_rows(values: SyntheticValues) -> list[TableRow]:
     if not cells:
         return []
     scenes = " / ".join(cell.scenes for cell in cells)
-    what = f"{_matcher(values)}, {BOUNDED[0]}, {scenes}: squared error of the pose normalised by its covariance"
+    what = f"{_named(values.matcher)}, {BOUNDED[0]}, {scenes}: squared error of the pose normalised by its covariance"
     return [TableRow(what, " / ".join(f"{cell.squared_error:.1f}" for cell in cells), "5.4 to 6.6")]
 
 
 def _false_success_row(values: SyntheticValues) -> TableRow:
     total = combined([cell.summary for cell in values.cells])
-    return TableRow(f"{_matcher(values)}, all these pairs: wrong and called a success", total.false_success_text)
+    return TableRow(f"{_named(values.matcher)}, all these: {FALSE_SUCCESS}", total.false_success_text)
 
 
 def combined(summaries: list[OutcomeSummary]) -> OutcomeSummary:
@@ -115,28 +108,25 @@ def combined(summaries: list[OutcomeSummary]) -> OutcomeSummary:
 
 def crop_rows(values: CropValues) -> list[TableRow]:
     """One row for each overlap, and false successes."""
-    how = f"with {values.method}"
+    name = f"crops of real maps, {_named(values.method)}"
     rows = []
     for (low, high), least, cell in zip(OVERLAPS, CROP_GOALS, values.totals, strict=True):
-        right, accepted = cell.summary.right, cell.summary.right_and_accepted
-        rows.append(
-            TableRow(
-                f"crops of real maps, {how}, {100 * low:.0f} to {100 * high:.0f} % of lines in common: right, and "
-                f"right and called a success, of {right.total} pairs",
-                f"{right.count} ({right.percent}); {accepted.count} ({accepted.percent})",
-                f"≥ {_goal(least)} right" if values.method == "invariant" else "",
-            )
-        )
+        what = f"{name}, {100 * low:.0f} to {100 * high:.0f} % of lines in common"
+        goal = f"≥ {_goal(least)} right" if values.method == "invariant" else ""
+        text = f"right: {cell.summary.right}" if values.method == "open3d" else right_text(cell.summary)
+        rows.append(TableRow(what, text, goal))
     total = combined([cell.summary for cell in values.totals])
-    rows.append(TableRow(f"crops of real maps, {how}, all pairs: wrong and called a success", total.false_success_text))
-    return rows
+    if values.method == "open3d":  # which does not judge its poses
+        return rows
+    return [*rows, TableRow(f"{name}, all: {FALSE_SUCCESS}", total.false_success_text)]
 
 
 def crop_lines(values: CropValues) -> list[str]:
     """By map and overlap: right and called a success; in brackets right, accepted or not, of how many pairs."""
     lines = ["| map | " + " | ".join(_overlaps()) + " |", "|---" * (len(OVERLAPS) + 1) + "|"]
     for place in [*values.places, None]:
-        lines.append(f"| {place or '**all**'} | " + " | ".join(map(_crop_text, values.cells(place))) + " |")
+        cells = " | ".join(map(_crop_text, values.cells(place)))
+        lines += [f"| {place or '**all**'} | {cells} |"]
     wrong = " / ".join(cell.summary.false_success_text for cell in values.totals)
     return [*lines, "", f"Wrong and called a success, by overlap: {wrong}."]
 
@@ -208,13 +198,9 @@ def invariance_rows(values: InvarianceValues) -> list[TableRow]:
     return rows
 
 
-def _matcher(values: SyntheticValues) -> str:
-    return _named(values.matcher)
-
-
 def _named(matcher: str) -> str:
     """How a matcher is called in tables."""
-    return {"invariant": "default", "descriptors": "without weights"}.get(matcher, matcher)
+    return {"invariant": "default", "descriptors": "without weights", "open3d": "Open3D"}.get(matcher, matcher)
 
 
 def _goal(fraction: float) -> str:

@@ -29,9 +29,9 @@ figures are numbers that the paper publishes.
 """
 COMPARABLE = """## What can be compared and what cannot
 
-- **The data differ.** The paper's datasets are not available here. The stand-ins are synthetic houses and towns, made so
-  that the paper's ICL baseline errs on them about as much as in the paper. Errors in degrees and metres on different data
-  are not a comparison; ratios to ICL on the same data are closer to one.
+- **The data differ.** The paper's datasets are not available here. The stand-ins are synthetic houses and towns, made
+  so that the paper's ICL baseline errs on them about as much as in the paper. Errors in degrees and metres on different
+  data are not a comparison; ratios to ICL on the same data are closer to one.
 - **The same code ran on the same pairs** for all methods of a table: those rows compare with one another.
 - **PlückerNet and the regression baseline** are the published networks, implemented again and trained on the stand-ins
   for a short time; the paper trained for a day. In PlückerNet's RANSAC the rotation from two lines is corrected.
@@ -67,8 +67,9 @@ def certainty(values: Mapping[str, Any]) -> str:
         return ""
     fewest, most = min(counts.values()), counts.get("table1", max(counts.values()))
     return (
-        f"Table 1 and what follows from it use {most} pairs per dataset, every other number at least {fewest}. A rate of "
-        f"90 % is then uncertain by {100 * sigma(0.9, most):.1f} and {100 * sigma(0.9, fewest):.1f} points (one sigma).\n"
+        f"Table 1 and what follows from it use {most} pairs per dataset, every other number at least {fewest}. A rate "
+        f"of 90 % is then uncertain by {100 * sigma(0.9, most):.1f} and {100 * sigma(0.9, fewest):.1f} points (one "
+        "sigma).\n"
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean, median
 
 from plueckernet.data.protocols import AnyProtocol, PaperProtocol, ScanProtocol
@@ -77,7 +78,7 @@ def evaluate_synthetic(matcher: str, runner: Runner, pairs: int = PAIRS) -> Resu
     values = SyntheticValues(matcher, MIN_COMMON, tuple(summaries), called)
     weights = [] if method.weights is None else [method.weights]
     sources = provenance("plueckernet.evaluation.synthetic", weights, device=runner.settings.device)
-    return ResultDocument(f"synthetic_{method.name.removeprefix('register-')}", sources.to_dict(), values)
+    return ResultDocument(f"synthetic_{Path(matcher).stem}", sources.to_dict(), values)
 
 
 def _suite(matcher: str) -> tuple[Method, Sequence[str], Mapping[str, EvaluationProtocol]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 _LATEX = {
     "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "°": r"$^\circ$", "–": "--", "×": r"$\times$", "<": "$<$",
-    "±": r"$\pm$",
+    "±": r"$\pm$", "≤": r"$\leq$",
 }  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """What the paper's network owes to its components: short trainings that differ in one of them, on the same pairs.
 
-Every design is trained twice, with two seeds, on synthetic houses and towns under the paper's protocol. All trainings run
-at the same time, because one training alone leaves a GPU waiting for its next small task. Each is then judged by the
-evaluation of Table 1, on the first of its pairs. ``OUT/ablations.json`` has what `plueckernet reproduce ablations` shows.
+Every design is trained twice, with two seeds, on synthetic houses and towns under the paper's protocol. All trainings
+run at the same time, because one training alone leaves a GPU waiting for its next small task. Each is then judged by
+the evaluation of Table 1, on the first of its pairs. ``OUT/ablations.json`` has what `plueckernet reproduce ablations`
+shows.
 
 Checkpoints are written every minute and when the minutes are over; the same call again goes on from there.
 """
