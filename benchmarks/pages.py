@@ -102,6 +102,12 @@ def filled(page: str, name: str, content: str) -> str:
     return f"{before}{begin}\n\n{content}\n\n{end}{after}"
 
 
+PAGES = (
+    ROOT / "README.md",
+    *(ROOT / "docs" / name for name in ("numbers.md", "results.md", "extraction.md", "odometry.md", "networks.md")),
+)
+
+
 def rendered() -> dict[Path, str]:
     """Every page with results on it, as it should be."""
     docs = ROOT / "docs"

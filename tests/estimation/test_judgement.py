@@ -9,7 +9,7 @@ import torch
 
 from plueckernet.estimation.judgement import LEARNED, PLAIN, Evidence, Status, confidence, held, judge
 
-RESULT = Path(__file__).parents[2] / "benchmarks" / "results" / "confidence.json"
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 GOOD = Evidence(inliers=100, share=0.7, rival=0.3, balance=0.9, borne_out=0.8, held=40.0)
 SYMMETRIC = Evidence(inliers=100, share=0.95, rival=0.97, balance=1.0, borne_out=0.95, held=50.0)
 DOUBTFUL = Evidence(inliers=30, share=0.1, rival=0.6, balance=0.8, borne_out=0.2, held=10.0)
@@ -17,9 +17,10 @@ BY_CHANCE = Evidence(inliers=15, share=0.08, rival=0.9, balance=0.9, borne_out=0
 NOTHING = Evidence(inliers=0, share=0.0, rival=1.0, balance=1.0, borne_out=0.0, held=0.0)
 
 
-@pytest.mark.parametrize(("name", "weights"), [("learned", LEARNED), ("plain", PLAIN)])
+@pytest.mark.parametrize(("name", "weights"), [("invariant", LEARNED), ("descriptors", PLAIN)])
 def test_weights_are_the_fitted_ones(name, weights):
-    assert json.loads(RESULT.read_text())[name]["weights"] == pytest.approx(list(weights))
+    document = json.loads((RESULTS / f"confidence_{name}.json").read_text())
+    assert document["values"]["calibration"]["weights"] == pytest.approx(list(weights))
 
 
 @pytest.mark.parametrize("agreement", [None, 0.3])

@@ -119,10 +119,10 @@ def test_matches_and_matchabilities_are_counted():
             values[pair.matches[:, side]] = 0.3
         return Estimate(pair.target_T_source, {"pose": 1.0}, rows, rows[2:], (likely[0], likely[1]))
 
-    one = predict(CELL, estimate, 0)
-    assert (one.matches, one.right) == (6, 4)
-    assert (one.putative, one.putative_right) == (4, 2)
-    assert one.matchable == pytest.approx(3 * one.unmatchable)
+    prediction = predict(CELL, estimate, 0)
+    assert (prediction.matches, prediction.right) == (6, 4)
+    assert (prediction.putative, prediction.putative_right) == (4, 2)
+    assert prediction.matchable == pytest.approx(3 * prediction.unmatchable)
 
 
 def test_only_what_is_missing_is_computed(tmp_path, monkeypatch):

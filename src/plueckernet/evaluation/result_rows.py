@@ -41,8 +41,8 @@ def synthetic_rows(values: SyntheticValues) -> list[TableRow]:
             rows += _cell_rows(values, cell.scenes, protocol, cell.summary)
             rows += _bound_rows(values, cell) if cell.protocol in BOUNDED else []
         if len(cells) > 1:
-            both = " and ".join(cell.scenes for cell in cells)
-            rows += _cell_rows(values, both, protocol, *(cell.summary for cell in cells))
+            scenes = " and ".join(cell.scenes for cell in cells)
+            rows += _cell_rows(values, scenes, protocol, *(cell.summary for cell in cells))
     rows += _squared_error_rows(values)
     rows.append(_false_success_row(values))
     if values.unrelated is not None:

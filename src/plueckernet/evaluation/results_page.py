@@ -48,7 +48,7 @@ def results_page(folder: Path, crops: Path | None = None) -> str:
         if (folder / f"{name}.json").exists()
     }
     values = {name: document.values for name, document in documents.items()}
-    sections = [INTRODUCTION + certainty(values), in_short(values)]
+    sections = [INTRODUCTION + certainty(values) + _marks(documents), in_short(values)]
     if "table1" in values:
         sections.append(against_table_1(values["table1"]))
     sections += [same_pairs(values), COMPARABLE]
@@ -58,6 +58,13 @@ def results_page(folder: Path, crops: Path | None = None) -> str:
     if missing:
         sections.append("## Not measured yet\n\n" + "\n".join(f"- {title}" for title in missing) + "\n")
     return "\n".join(text for text in sections if text)
+
+
+def _marks(documents: Mapping[str, ResultDocument[Any]]) -> str:
+    """Which results are not of the present sources."""
+    marks = {name: text for name, document in documents.items() if (text := mark(document.to_dict()))}
+    said = "; ".join(f"{EXPERIMENTS[name].title} {text}" for name, text in marks.items())
+    return f"\nMeasured with earlier sources: {said}.\n" if said else ""
 
 
 def certainty(values: Mapping[str, Any]) -> str:

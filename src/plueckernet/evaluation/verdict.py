@@ -126,13 +126,17 @@ def in_short(documents: Mapping[str, Any]) -> str:
             f"Median errors as multiples of ICL on the same data: ours are smaller than the paper's in "
             f"{sum(better.values())} of {len(better)} cases{_except([name for name, so in better.items() if not so])}."
         )
-    for verdict, than in (("better", "both ICL and PlückerNet trained here"), ("worse", "the better of the two")):
-        places = [
-            f"{comparison.title} ({'; '.join(found)})"
-            for comparison in comparisons(documents)
-            if (found := comparison.places_where(verdict))
-        ]
-        lines.append(f"On the same pairs ours is {verdict} than {than} at: {', '.join(places) or 'nothing'}.")
+    compared = list(comparisons(documents))
+    if compared:
+        counts = {
+            verdict: sum(len(comparison.places_where(verdict)) for comparison in compared)
+            for verdict in ("better", "level", "worse")
+        }
+        words = ", ".join(f"{verdict} at {count}" for verdict, count in counts.items())
+        lines.append(
+            "On the same pairs, ours against the better of ICL and PlückerNet trained here: of "
+            f"{sum(counts.values())} settings it is {words} (see [below](#on-the-same-pairs))."
+        )
     if "timing" in documents:
         lines += [f"Time, {sentence}" for sentence in EXPERIMENTS["timing"].findings(documents["timing"])]
     if "ablations" in documents:

@@ -1,4 +1,4 @@
-"""What PlückerNet owes to its parts, read from what ``plueckernet evaluate ablations`` has trained and judged."""
+"""What PlückerNet owes to its components, read from what ``plueckernet evaluate ablations`` has trained and judged."""
 
 from __future__ import annotations
 
