@@ -69,6 +69,14 @@ def slow(shape):
 def _half(shape):
     return shape / 2
 """,
+    "twice.py": """
+def first():
+    from toy.late import polish as run
+    return run(1)
+def second():
+    from toy.extraction import extract as run
+    return run()
+""",
     "uses.py": "from toy.several import slow\ndef run():\n    return slow(1)\n",
 }
 
@@ -101,6 +109,7 @@ CORE = {"core.py", "late.py", "shapes/pose.py"}
         ("toy.counted", {"counted.py", "shapes/__init__.py", "shapes/pose.py", "shapes/circle.py"}),
         ("toy.command", {"command.py", "late.py"}),
         ("toy.named", {"named.py", "late.py"}),
+        ("toy.twice", {"twice.py", "late.py", "extraction.py"}),
         ("toy.several", {"several.py", "late.py", "extraction.py", "shapes/circle.py"}),
         ("toy.several:fast", {"several.py", "late.py"}),
         ("toy.several:slow", {"several.py", "extraction.py"}),

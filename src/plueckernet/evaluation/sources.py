@@ -193,10 +193,10 @@ def _outline(content: bytes, part: _Part) -> _Outline:
     words: list[str] = []
     nodes: list[ast.AST] = []
     _write(parsed, words, nodes)
-    bindings = dict(_bindings(nodes))
+    bindings = frozenset(_bindings(nodes))
     return _Outline(
         digest=hashlib.sha256("".join(words).encode()).hexdigest(),
-        references=frozenset([*bindings.values(), *_references(nodes, bindings)]),
+        references=frozenset([*(origin for _, origin in bindings), *_references(nodes, bindings)]),
         entries=frozenset(_named_in_strings(nodes)),
         passed_on=dict(_bindings(_effective(parsed.body))) | _lazy_names(parsed, part.module),
     )
@@ -254,8 +254,11 @@ def _bindings(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
                 yield alias.asname or alias.name, f"{node.module}.{alias.name}"
 
 
-def _references(nodes: Iterable[ast.AST], bindings: Mapping[str, str]) -> Iterator[str]:
+def _references(nodes: Iterable[ast.AST], bindings: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Modules that are imported, and ``package.module.name`` where the first name was."""
+    origins: dict[str, list[str]] = {}  # functions of a file may bind one name to several things
+    for name, origin in bindings:
+        origins.setdefault(name, []).append(origin)
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -265,8 +268,8 @@ def _references(nodes: Iterable[ast.AST], bindings: Mapping[str, str]) -> Iterat
             while isinstance(value, ast.Attribute):
                 names.append(value.attr)
                 value = value.value
-            if isinstance(value, ast.Name) and value.id in bindings:
-                yield ".".join([bindings[value.id], *reversed(names)])
+            if isinstance(value, ast.Name):
+                yield from (".".join([origin, *reversed(names)]) for origin in origins.get(value.id, ()))
 
 
 def _named_in_strings(nodes: Iterable[ast.AST]) -> Iterator[str]:
