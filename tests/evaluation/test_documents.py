@@ -1,6 +1,9 @@
 """Documents are read as they were written; what does not fit is refused by name. Rates are never rounded up."""
 
+import subprocess
+import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -111,3 +114,13 @@ def test_groups_add_up_and_what_was_not_recorded_stays_so():
     unknown = combined([summary, replace(summary, accepted=None)])
     assert unknown.false_success_text == "4 of 10 pairs"
     assert summarise_outcomes([]).right == Rate(0, 0)
+
+
+def test_other_methods_are_counted_without_torch():
+    """Scripts of competitors run in environments of their own."""
+    modules = ("plueckernet.evaluation.crop_results", "plueckernet.evaluation.provenance", "benchmarks.sensor_results")
+    script = f"import sys; sys.modules.update(torch=None, numpy=None); import {', '.join(modules)}"
+    root = Path(__file__).parents[2]
+    environment = {"PYTHONPATH": f"{root / 'src'}:{root}"}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
