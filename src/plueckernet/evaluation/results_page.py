@@ -24,8 +24,8 @@ This page is made by `python -m benchmarks.pages` from `benchmarks/results`. Eve
 `plueckernet reproduce EXPERIMENT --out DIR` (see [experiments.md](experiments.md)). *Success* counts the poses that a
 method gives and whose error is below 5° and 0.5 m; a pair without a pose is a failure, whatever the reason. *Wrong and
 called a success*, or *false*, counts the wrong ones among the poses that a method accepts, of how many; methods that do
-not judge their poses accept all of them. “≤” marks older runs in which ambiguous poses were counted, too. Stars in
-figures are numbers that the paper publishes.
+not judge their poses accept all of them. “Given” marks older runs, which did not record the poses called a success: the
+ambiguous ones count, too. Stars in figures are numbers that the paper publishes.
 """
 COMPARABLE = """## What can be compared and what cannot
 

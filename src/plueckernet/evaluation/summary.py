@@ -38,11 +38,12 @@ class CellSummary:
 
     @property
     def false_success_text(self) -> str:
-        """Wrong of those called a success; where it was not recorded at most as many as poses given are wrong."""
+        """Wrong of those called a success; where it was not recorded a bound: the wrong ones of all poses given."""
         if self.false_successes is not None:
             return f"{self.false_successes.count} of {self.false_successes.total}"
         given = self.pairs - self.failed - self.skipped
-        return f"≤ {given - self.success.count} of {given}"
+        wrong = given - self.success.count
+        return f"{'≤ ' if wrong else ''}{wrong} of {given} given"
 
     def median(self, quantity: str) -> float | None:
         """Of the rotation or of the translation errors."""
