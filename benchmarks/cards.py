@@ -1,7 +1,6 @@
 """Put what was measured on the cards of the shipped weights.
 
-``python -m benchmarks.cards`` copies the cells of ``results/learned.json`` and the totals of
-``results/crops_invariant.json`` to the cards they belong to, beside what training said.
+``python -m benchmarks.cards`` copies the results of each network to its card, beside what training said.
 """
 
 from __future__ import annotations
@@ -11,26 +10,25 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from benchmarks.harness import RESULTS
+from plueckernet.evaluation.crop_results import CropValues
+from plueckernet.evaluation.documents import read_result, to_json
+from plueckernet.evaluation.synthetic import SyntheticValues
 from plueckernet.io.atomic import atomic_write
 from plueckernet.models.weights import available_pretrained, load_card, pretrained_path
-
-PAPER = "the paper's"
 
 
 def measured(name: str) -> dict[str, Any]:
     """What the results say of these weights."""
-    cells = _result("learned").get("cells", [])
-    if name == "invariant":
-        found = {f"{cell['scenes']}, {cell['protocol']}": cell for cell in cells if cell["protocol"] != PAPER}
-        crops = {"{:.0%} to {:.0%}".format(*row["share"]): row for row in _result("crops_invariant").get("totals", [])}
-        return {"register": found, "crops of real maps, by lines in common": crops}
-    own = [cell for cell in cells if cell["protocol"] == PAPER and name == f"pluecker-{cell['scenes']}"]
-    return {"register, directed, the paper's protocol": own[0]} if own else {}
-
-
-def _result(name: str) -> dict[str, Any]:
-    path = RESULTS / f"{name}.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    numbers: dict[str, Any] = {}
+    synthetic, crops = RESULTS / f"synthetic_{name}.json", RESULTS / f"crops_{name}.json"
+    if synthetic.exists():
+        cells = read_result(synthetic, synthetic.stem, SyntheticValues).values.cells
+        numbers["register"] = {f"{cell.scenes}, {cell.protocol}": to_json(cell) for cell in cells}
+    if crops.exists():
+        totals = read_result(crops, crops.stem, CropValues).values.totals
+        words = {"{:g} to {:g}".format(*cell.overlap): to_json(cell.summary) for cell in totals}
+        numbers["crops of real maps, by fraction of lines in common"] = words
+    return numbers
 
 
 def main() -> None:

@@ -1,16 +1,17 @@
-"""What a user would pick today, on the pairs of :mod:`benchmarks.crops`: Open3D on points sampled along the lines.
+"""What a user would pick today, on the pairs of `plueckernet evaluate crops`: Open3D on points sampled along the lines.
 
-FPFH features, RANSAC on nearest ones, ICP. Open3D is large, so it lives in an environment of its own, which needs
+FPFH features, RANSAC on nearest ones, ICP. Open3D is large, so it lives in its own environment, which needs
 neither this package nor torch::
 
-    python -m benchmarks.crops --real FOLDER --export pairs.npz
-    python -m benchmarks.crops --synthetic 40 --pairs 160 --export synthetic.npz
+    plueckernet evaluate crops --maps FOLDER --pairs-file pairs.npz --out crops
+    plueckernet evaluate crops --scenes 40 --pairs 160 --pairs-file synthetic.npz --out crops
     python3 -m venv o3d && o3d/bin/pip install "open3d==0.20.*"
-    OMP_NUM_THREADS=1 o3d/bin/python -m benchmarks.crops_open3d --pairs-from pairs.npz --tune-on synthetic.npz
+    export PYTHONPATH=src:. OMP_NUM_THREADS=1
+    o3d/bin/python -m benchmarks.crops_open3d --pairs-from pairs.npz --tune-on synthetic.npz
 
-All settings are chosen on the synthetic pairs, by the mean success over the four shares; ``results/crops_open3d.json``
-has what each reached. It takes half an hour of one core; what is found is kept beside the file of pairs, pair by pair,
-and not computed again.
+All settings are chosen on the synthetic pairs, by the mean success over the four overlaps;
+``results/crops_open3d.json`` has what each reached. It takes half an hour of one core; results are kept beside the
+file of pairs, pair by pair, and not computed again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import platform
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -29,10 +29,12 @@ from typing import Any
 import numpy as np
 import open3d as o3d
 
-from benchmarks.crops_table import BINS, Outcome, markdown, tables
+from plueckernet.evaluation.crop_results import OVERLAPS, CropOutcome, CropValues, crop_values
+from plueckernet.evaluation.outcomes import Outcome
+from plueckernet.evaluation.provenance import provenance
 
 UNIT = 1e-4  # m, of the coordinates in the file
-TUNED = 15  # pairs of every share that settings are chosen by
+TUNED = 15  # pairs of every overlap that settings are chosen by
 registration = o3d.pipelines.registration
 
 
@@ -55,7 +57,7 @@ class Pair:
     """Segments of both sides and the answer."""
 
     place: str
-    share: int
+    overlap: int
     source: np.ndarray  # (m, 2, 3)
     target: np.ndarray  # (n, 2, 3)
     target_T_source: np.ndarray  # (4, 4)
@@ -63,23 +65,23 @@ class Pair:
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """What ``benchmarks.crops --export`` wrote."""
+    """What ``plueckernet evaluate crops`` cut."""
     with np.load(path) as file:
         arrays = dict(file)
     split = {
         name: np.split(arrays[name], arrays[f"{name}_count"].cumsum()[:-1]) for name in ("source", "target", "matches")
     }
     return [
-        Pair(str(place), int(share), source * UNIT, target * UNIT, pose, min(map(len, map(np.unique, matches.T))))
-        for place, share, source, target, pose, matches in zip(
-            arrays["place"], arrays["share"], split["source"], split["target"], arrays["target_T_source"],
+        Pair(str(place), int(overlap), source * UNIT, target * UNIT, pose, min(map(len, map(np.unique, matches.T))))
+        for place, overlap, source, target, pose, matches in zip(
+            arrays["place"], arrays["overlap"], split["source"], split["target"], arrays["target_T_source"],
             split["matches"], strict=True,
         )
     ]  # fmt: skip
 
 
 def fingerprint(path: Path) -> str:
-    """As :func:`benchmarks.crops_pairs.fingerprint`: tells whether two results are about the same pairs."""
+    """As :func:`plueckernet.evaluation.crop_pairs.fingerprint`: tells whether two results are about the same pairs."""
     digest = hashlib.sha256()
     with np.load(path) as file:
         sides = [np.split(file[name], file[f"{name}_count"].cumsum()[:-1]) for name in ("source", "target")]
@@ -111,7 +113,9 @@ def estimated(pair: Pair, settings: Settings) -> np.ndarray:
     """``target_T_source`` by FPFH, RANSAC and ICP."""
     o3d.utility.random.seed(0)
     o3d.utility.set_verbosity_level(o3d.utility.VerbosityLevel.Error)
-    (source, one), (target, two) = (described(segments, settings) for segments in (pair.source, pair.target))
+    (source, source_features), (target, target_features) = (
+        described(segments, settings) for segments in (pair.source, pair.target)
+    )
     close = settings.close * settings.voxel
     checks = [
         registration.CorrespondenceCheckerBasedOnEdgeLength(0.9),
@@ -120,39 +124,40 @@ def estimated(pair: Pair, settings: Settings) -> np.ndarray:
     method = registration.TransformationEstimationPointToPoint()
     patience = registration.RANSACConvergenceCriteria(settings.iterations, 0.999)
     coarse = registration.registration_ransac_based_on_feature_matching(
-        source, target, one, two, settings.mutual, close, method, 3, checks, patience
+        source, target, source_features, target_features, settings.mutual, close, method, 3, checks, patience
     )
     fine = registration.registration_icp(source, target, close, coarse.transformation, method)
     return np.asarray(fine.transformation)
 
 
-def one_pair(settings: Settings, pair: Pair) -> Outcome:
-    """Register one pair; Open3D vouches for every pose it gives."""
-    found = estimated(pair, settings)
-    cosine = (np.trace(found[:3, :3].T @ pair.target_T_source[:3, :3]) - 1) / 2
-    turn = np.degrees(np.arccos(np.clip(cosine, -1, 1)))
-    shift = np.linalg.norm(found[:3, 3] - pair.target_T_source[:3, 3])
-    return Outcome(pair.place, pair.share, bool(turn < 5 and shift < 0.5), True, pair.in_common)
+def registered(settings: Settings, pair: Pair) -> CropOutcome:
+    """Register one pair; Open3D accepts every pose it gives."""
+    pose = estimated(pair, settings)
+    cosine = (np.trace(pose[:3, :3].T @ pair.target_T_source[:3, :3]) - 1) / 2
+    turn = float(np.degrees(np.arccos(np.clip(cosine, -1, 1))))
+    shift = float(np.linalg.norm(pose[:3, 3] - pair.target_T_source[:3, 3]))
+    return CropOutcome(pair.place, pair.overlap, Outcome((turn, shift), accepted=True, common=pair.in_common))
 
 
-def run(settings: Settings, path: Path, processes: int, most: int | None = None) -> dict[str, Any]:
-    """Success with the settings, by map and share, on the pairs of a file, or the first of every share.
-
-    What an earlier run has found is kept.
-    """
+def run(settings: Settings, path: Path, processes: int, most: int | None = None) -> list[CropOutcome]:
+    """Outcomes with the settings on the pairs of a file, or on the first of every overlap; known ones are kept."""
     cache, wanted, pairs = path.with_suffix(".open3d.jsonl"), asdict(settings), read_pairs(path)
-    shares = [[i for i, pair in enumerate(pairs) if pair.share == share][:most] for share in range(len(BINS))]
-    chosen = [index for row in zip_longest(*shares) for index in row if index is not None]
-    kept = {line["pair"]: line["outcome"] for line in _lines(cache) if line["settings"] == wanted}
+    rows = [[i for i, pair in enumerate(pairs) if pair.overlap == row][:most] for row in range(len(OVERLAPS))]
+    chosen = [index for row in zip_longest(*rows) for index in row if index is not None]
+    kept = {line["pair"]: line["error"] for line in _lines(cache) if line["settings"] == wanted}
     missing = [index for index in chosen if index not in kept]
     with ProcessPoolExecutor(processes) as pool, cache.open("a", encoding="utf-8") as stream:
-        for index, outcome in zip(
-            missing, pool.map(partial(one_pair, settings), (pairs[index] for index in missing)), strict=True
-        ):
-            kept[index] = asdict(outcome)
-            stream.write(json.dumps({"settings": wanted, "pair": index, "outcome": kept[index]}) + "\n")
+        made = pool.map(partial(registered, settings), (pairs[index] for index in missing))
+        for index, crop in zip(missing, made, strict=True):
+            kept[index] = crop.outcome.error
+            stream.write(json.dumps({"settings": wanted, "pair": index, "error": kept[index]}) + "\n")
             stream.flush()
-    return tables([Outcome(**kept[index]) for index in chosen])
+    return [_outcome(pairs[index], kept[index]) for index in chosen]
+
+
+def _outcome(pair: Pair, error: list[float] | tuple[float, float]) -> CropOutcome:
+    outcome = Outcome((error[0], error[1]), accepted=True, common=pair.in_common)
+    return CropOutcome(pair.place, pair.overlap, outcome)
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -169,22 +174,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs-from", type=Path, required=True, help="pairs of real maps")
     parser.add_argument("--tune-on", type=Path, required=True, help="pairs of synthetic scenes")
-    parser.add_argument("--most", type=int, help="pairs of real maps for every share [default: all]")
+    parser.add_argument("--most", type=int, help="pairs of real maps for every overlap [default: all]")
     parser.add_argument("--processes", type=int, default=1)
     options = parser.parse_args()
     tried = []
     for settings in CHOICES:
-        rates = [row["success"] for row in run(settings, options.tune_on, options.processes, TUNED)["totals"]]
-        tried.append({**asdict(settings), "synthetic_success": rates})
+        values = counted(run(settings, options.tune_on, options.processes, TUNED))
+        tried.append({**asdict(settings), "synthetic_success": [cell.summary.right.fraction for cell in values.totals]})
         print(tried[-1], flush=True)
     best = max(range(len(CHOICES)), key=lambda index: sum(tried[index]["synthetic_success"]))
-    values = run(CHOICES[best], options.pairs_from, options.processes, options.most)
-    about = {"open3d": o3d.__version__, "python": platform.python_version(), "numpy": np.__version__}
-    which = {"pairs": sum(row["pairs"] for row in values["totals"]), "fingerprint": fingerprint(options.pairs_from)}
-    document = {"metadata": about, **which, "settings": asdict(CHOICES[best]), "tried": tried, **values}
+    about = {"chosen": asdict(CHOICES[best]), "tried": tried}
+    outcomes = run(CHOICES[best], options.pairs_from, options.processes, options.most)
+    values = counted(outcomes, fingerprint(options.pairs_from), about)
+    sources = provenance("benchmarks.crops_open3d", packages=("open3d",)).to_dict()
+    content = {"name": "crops_open3d", "provenance": sources, "values": asdict(values)}
     path = Path(__file__).parent / "results" / "crops_open3d.json"
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    print("\n".join(markdown(values)))
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    for cell in values.totals:
+        print(cell.overlap, cell.summary.right)
+
+
+def counted(outcomes: list[CropOutcome], pairs: str = "", settings: dict[str, Any] | None = None) -> CropValues:
+    """The counts of Open3D."""
+    return crop_values("open3d", pairs, outcomes, settings)
 
 
 if __name__ == "__main__":

@@ -5,31 +5,47 @@ Speed is only ever reported as a ratio within one run: machines are shared, seco
 
 from __future__ import annotations
 
+import inspect
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rich.progress import track
 
-from plueckernet.evaluation.metrics import SUCCESS
-from plueckernet.evaluation.metrics import pose_error as pose_error
-from plueckernet.evaluation.provenance import environment
-from plueckernet.geometry import Pose
+from plueckernet.evaluation.documents import TableRow
+from plueckernet.evaluation.provenance import provenance
 from plueckernet.io.atomic import atomic_write
-from plueckernet.result import RegistrationResult
 
 RESULTS = Path(__file__).parent / "results"
 _T = TypeVar("_T")
 
 
-def save(name: str, values: dict[str, Any]) -> None:
-    """Write ``results/NAME.json`` with the metadata."""
+def save(name: str, values: Mapping[str, Any], weights: Iterable[str] = (), device: str = "cpu") -> None:
+    """Write ``results/NAME.json`` with the provenance of the module that calls.
+
+    ``table``, if there, has rows for the tables of numbers: what was measured, the goal or what was ``asked``.
+    """
+    module = f"benchmarks.{Path(inspect.stack()[1].filename).stem}"
+    content = {key: value for key, value in values.items() if key not in ("provenance", "metadata")}
+    if "table" in content:
+        content["table"] = [asdict(row) for row in table_rows(content["table"])]
+    sources = provenance(module, weights, device=device).to_dict()
     RESULTS.mkdir(exist_ok=True)
     with atomic_write(RESULTS / f"{name}.json") as stream:
-        stream.write(json.dumps({"metadata": environment(), **values}, indent=1) + "\n")
+        stream.write(json.dumps({"provenance": sources, **content}, indent=1, ensure_ascii=False) + "\n")
+
+
+def table_rows(rows: Sequence[TableRow | Mapping[str, str]]) -> list[TableRow]:
+    """Rows as they are typed; an unknown key raises."""
+    return [row if isinstance(row, TableRow) else _row(**row) for row in rows]
+
+
+def _row(what: str, measured: str, goal: str = "", asked: str = "") -> TableRow:
+    return TableRow(what, measured, goal or asked)
 
 
 def progress(items: Iterable[_T], label: str, total: int | None = None) -> Iterable[_T]:
@@ -48,24 +64,3 @@ def seconds(action: Callable[[], object], repeats: int = 15, warmup: int = 3) ->
         times.append(time.perf_counter() - start)
     low, middle, high = statistics.quantiles(times, n=4)
     return {"median": middle, "iqr": high - low}
-
-
-def succeeded(error: tuple[float, float], angle: float = SUCCESS[0], distance: float = SUCCESS[1]) -> bool:
-    """The usual success: under 5 degrees and half a metre."""
-    return error[0] < angle and error[1] < distance
-
-
-def best_error(result: RegistrationResult, truth: Pose) -> tuple[float, float]:
-    """Of the best pose, believed or not."""
-    best = result.target_T_source or (result.alternatives[0].target_T_source if result.alternatives else None)
-    return pose_error(best, truth)
-
-
-def filled(page: str, name: str, module: str, content: str) -> str:
-    """The page with the content between the markers of that name, which tell who writes there."""
-    begin, end = f"<!-- {name}: written by python -m benchmarks.{module} -->", f"<!-- end of {name} -->"
-    before, found, rest = page.partition(begin)
-    _, closed, after = rest.partition(end)
-    if not (found and closed):
-        raise ValueError(f"the page has no {begin!r} followed by {end!r}")
-    return f"{before}{begin}\n\n{content}\n\n{end}{after}"

@@ -26,6 +26,7 @@ from typing import Any
 import torch
 
 from benchmarks.plain_pluecker import plain_pluecker
+from plueckernet.evaluation.provenance import provenance
 from plueckernet.geometry import LineSet
 from plueckernet.models import InvariantConfig, PlueckerConfig, build_matcher, top_k_matches
 
@@ -170,6 +171,7 @@ def main() -> None:
     plain = in_process("--plain", "700", *threads)
     rows = [in_process("--network", name, str(n), *threads) for name in CONFIGS for n in a.sizes]
     document = {
+        "provenance": provenance("benchmarks.networks").to_dict(),
         "metadata": {
             "machine": platform.platform(),
             "threads": a.threads,

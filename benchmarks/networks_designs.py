@@ -30,6 +30,7 @@ from benchmarks.networks_gpu import padded_lines
 from plueckernet.data import AnyProtocol, LinePair, ScanProtocol, make_scene, sample_pair
 from plueckernet.data.batches import PairBatch
 from plueckernet.data.stream import StreamSettings, start_worker
+from plueckernet.evaluation.provenance import provenance
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.models import InvariantConfig, Matcher
 from plueckernet.models.weights import ModelCard, save_pretrained
@@ -223,7 +224,7 @@ def save(a: argparse.Namespace, rows: list[dict[str, Any]], pools: tuple[Pool, P
     """Write everything measured so far."""
     name = torch.cuda.get_device_name() if a.device == "cuda" else platform.machine()
     document = {
-        "metadata": {"device": name, "torch": torch.__version__, "python": platform.python_version()},
+        "provenance": provenance("benchmarks.networks_designs", device=name).to_dict(),
         "settings": {k: v for k, v in vars(a).items() if k not in ("out", "table")},
         "data": DATA,
         "protocol": PROTOCOL,

@@ -24,6 +24,7 @@ from torch import Tensor
 from plueckernet.data import make_scene
 from plueckernet.data.batches import PairBatch
 from plueckernet.data.stream import StreamSettings
+from plueckernet.evaluation.provenance import provenance
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.models import (
     InvariantConfig,
@@ -140,7 +141,7 @@ class Run:
         self.extra: dict[str, Any] = {}
 
     def has_time_for(self, seconds: float) -> bool:
-        """Whether so much is left; what compiles needs the most."""
+        """Whether ``seconds`` are left; compiling needs the most."""
         return time.perf_counter() - self.start + seconds < self.arguments.seconds
 
     def add(self, **row: Any) -> None:
@@ -152,9 +153,9 @@ class Run:
     def save(self) -> None:
         """Write everything measured so far."""
         name = torch.cuda.get_device_name() if self.device == "cuda" else platform.processor()
-        metadata = {"device": name, "torch": torch.__version__, "python": platform.python_version()}
+        sources = provenance("benchmarks.networks_gpu", device=name).to_dict()
         settings = {k: v for k, v in vars(self.arguments).items() if k != "out"}
-        document = {"metadata": metadata, "settings": settings, "rows": self.rows, **self.extra}
+        document = {"provenance": sources, "settings": settings, "rows": self.rows, **self.extra}
         folder = Path(self.arguments.out)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "networks_gpu.json").write_text(json.dumps(document, indent=1))

@@ -38,9 +38,9 @@ def main() -> None:
             else:
                 here = command.replace(ADDRESS, str(PROJECT))
                 subprocess.run(here, shell=True, cwd=folder, env=environment, check=True)
-            seconds, processor = time.perf_counter() - start, _worked() - worked
-            steps.append({"command": command, "seconds": round(seconds, 1), "processor_seconds": round(processor, 1)})
-    totals = {name: round(sum(step[name] for step in steps)) for name in ("seconds", "processor_seconds")}
+            seconds, cpu = time.perf_counter() - start, _worked() - worked
+            steps.append({"command": command, "seconds": round(seconds, 1), "cpu_seconds": round(cpu, 1)})
+    totals = {name: round(sum(step[name] for step in steps)) for name in ("seconds", "cpu_seconds")}
     save("new_user", {"load_average": round(os.getloadavg()[2], 1), **totals, "commands": steps})
 
 

@@ -52,20 +52,20 @@ def main() -> None:
     usual = [statistics.median(times[_LEARNING:]) for times in frames]
     for size, times, median in zip(sizes, frames, usual, strict=True):
         size["frame_while_turning_over_smallest"] = round(median / usual[0], 2)
-        size["milliseconds_a_frame_while_turning_in_software"] = round(median, 1)
+        size["milliseconds_per_frame_while_turning_in_software"] = round(median, 1)
         size["slowest_of_the_first_frames"] = round(max(times[:_LEARNING]), 1)
-    save("report", {"reports": sizes})
+    save("report", {"reports": sizes}, weights=["invariant"])
 
 
 def city(count: int) -> LineSet:
     """Houses side by side, ``count`` lines in all."""
-    parts, total, place = [], 0, 0
+    houses, total, place = [], 0, 0
     while total < count:
         lines = make_scene("indoor", place)
         aside = torch.tensor([25.0 * (place % 9), 25.0 * (place // 9), 0.0], dtype=torch.float64)
-        parts.append(lines.endpoints + aside)
+        houses.append(lines.endpoints + aside)
         total, place = total + len(lines), place + 1
-    return LineSet.from_segments(torch.cat(parts)[:count])
+    return LineSet.from_segments(torch.cat(houses)[:count])
 
 
 def _written(count: int, path: Path) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def _frames(pages: list[Path]) -> list[list[float]]:
     """Milliseconds of each frame while the picture turns; a screenshot is left beside each page."""
     from playwright.sync_api import sync_playwright
 
-    found = []
+    times = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--headless=new", "--no-sandbox", "--disable-quic"]
@@ -102,13 +102,13 @@ def _frames(pages: list[Path]) -> list[list[float]]:
             page.set_default_timeout(180_000)
             page.goto(path.as_uri())
             page.wait_for_timeout(1000)
-            found.append([float(time) for time in page.evaluate(_TURN)])
+            times.append([float(time) for time in page.evaluate(_TURN)])
             page.locator("#fit").click()
             page.wait_for_timeout(2000)
             page.screenshot(path=path.with_suffix(".png"))
             page.close()
         browser.close()
-    return found
+    return times
 
 
 if __name__ == "__main__":

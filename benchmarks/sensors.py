@@ -21,18 +21,24 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.harness import pose_error, progress, save, succeeded
+from benchmarks.harness import RESULTS, progress
+from benchmarks.sensor_results import Drift, OdometryValues, ScanOutcome, SequenceDrift, scan_values
 from plueckernet import LineSet, Pose, register
 from plueckernet.data.datasets import CameraFrame, seven_scenes_sequence, tum_sequence
 from plueckernet.errors import DegenerateError
 from plueckernet.estimation.icl import IclSettings, icl
+from plueckernet.evaluation.documents import ResultDocument, write_result
+from plueckernet.evaluation.metrics import pose_error
+from plueckernet.evaluation.outcomes import Outcome, is_right
+from plueckernet.evaluation.provenance import provenance
+from plueckernet.evaluation.rates import Rate
 from plueckernet.extraction import extract_lines, read_points
 from plueckernet.geometry.pose import rotation_from_quaternion
 from plueckernet.io.trajectories import Trajectory, stack_poses
 from plueckernet.odometry import absolute_error, relative_error, relative_errors, track
 from plueckernet.sensing import camera_images, frame_lines
 
-ROTATIONS = 2  # of each pair of scans, and pairs of images for each gap
+ROTATIONS = 2  # of each pair of scans, and pairs of images per gap
 GAPS = (5, 10, 15, 20, 25)  # frames between the images of a pair
 TUM_DELAY = -0.02  # s; the images of fr1/rpy are this much later than their time says
 # The apartment has no given pose. This one is where Open3D's point-to-plane ICP ends from the identity, in steps of
@@ -154,44 +160,27 @@ def _between(first: CameraFrame, second: CameraFrame) -> Pose:
     return first.world_T_sensor.inverse() @ second.world_T_sensor
 
 
-def registered(pair: Pair) -> dict[str, Any]:
+def registered(pair: Pair) -> ScanOutcome:
     """Register the lines of one pair."""
     source, target = pair.source.lines, pair.target.lines
-    found: dict[str, Any] = {"group": pair.group, "lines": [len(source), len(target)], "status": "failed"}
-    if min(found["lines"]) < 3:
-        return {**found, "error": None, "best_pose_right": False, "right_pose_among_candidates": False}
+    counts = (len(source), len(target))
+    if min(counts) < 3:
+        return ScanOutcome(pair.group, Outcome(None, accepted=False, common=0), counts)
     result = register(source, target)
-    found |= {"status": str(result.status), "confidence": result.confidence, "seconds": sum(result.timings.values())}
-    tried = [result.target_T_source] if result.target_T_source is not None else []
-    tried += [one.target_T_source for one in result.alternatives]
-    errors = [pose_error(pose, pair.target_T_source) for pose in tried]
-    found["error"] = errors[0] if result.target_T_source is not None else None
-    found["best_pose_right"] = bool(errors) and succeeded(errors[0])
-    found["right_pose_among_candidates"] = any(succeeded(error) for error in errors)
-    return found
+    poses = [] if result.target_T_source is None else [result.target_T_source]
+    poses += [alternative.target_T_source for alternative in result.alternatives]
+    errors = [pose_error(pose, pair.target_T_source) for pose in poses]
+    return ScanOutcome(
+        group=pair.group,
+        outcome=Outcome(errors[0] if errors else None, result.ok, common=0),
+        lines=counts,
+        right_candidate=any(map(is_right, errors)),
+        confidence=result.confidence,
+        seconds=sum(result.timings.values()),
+    )
 
 
-def summary(found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """By group: success is a status of success and an error below 5 degrees and half a metre."""
-    groups: dict[str, dict[str, Any]] = {}
-    for group in dict.fromkeys(one["group"] for one in found):
-        mine = [one for one in found if one["group"] == group]
-        called = [one for one in mine if one["status"] == "success"]
-        right = [one for one in called if succeeded(one["error"])]
-        groups[group] = {
-            "pairs": len(mine),
-            "success": len(right),
-            "called_success_but_wrong": len(called) - len(right),
-            "best_pose_right": sum(one["best_pose_right"] for one in mine),
-            "right_pose_among_candidates": sum(one["right_pose_among_candidates"] for one in mine),
-            "rotation_median": statistics.median(one["error"][0] for one in right) if right else None,
-            "translation_median": statistics.median(one["error"][1] for one in right) if right else None,
-            "lines_median": statistics.median(n for one in mine for n in one["lines"]),
-        }
-    return groups
-
-
-def odometry(name: str, frames: list[CameraFrame]) -> dict[str, Any]:
+def odometry(name: str, frames: list[CameraFrame]) -> SequenceDrift:
     """Relative error per frame of both kinds of odometry and of ICL from the identity."""
     lines = [frame_lines(frame) for frame in progress(frames, f"{name}: lines")]
     poses = [frame.world_T_sensor for frame in frames if frame.world_T_sensor is not None]
@@ -199,14 +188,16 @@ def odometry(name: str, frames: list[CameraFrame]) -> dict[str, Any]:
     named = zip((frame.name for frame in frames), truth.times.tolist(), lines, strict=True)
     result = track(progress(named, f"{name}: odometry", len(frames)))
     motions = [step.previous_T_sensor for step in result.steps[1:]]
-    return {
-        "frames": len(frames),
-        "lines_median": statistics.median(map(len, lines)),
-        "tracking": dict(Counter(str(step.tracking) for step in result.steps[1:])),
-        "frame to frame": _drift(_path(motions, truth), truth),
-        "frame to local map": _drift(result.trajectory(), truth),
-        "ICL": _drift(_path([_icl(after, before) for before, after in pairwise(lines)], truth), truth),
-    }
+    return SequenceDrift(
+        frames=len(frames),
+        methods={
+            "frame to frame": _drift(_path(motions, truth), truth),
+            "frame to local map": _drift(result.trajectory(), truth),
+            "ICL": _drift(_path([_icl(after, before) for before, after in pairwise(lines)], truth), truth),
+        },
+        lines_median=float(statistics.median(map(len, lines))),
+        tracking=dict(Counter(str(step.tracking) for step in result.steps[1:])),
+    )
 
 
 def _icl(after: LineSet, before: LineSet) -> Pose:
@@ -225,17 +216,17 @@ def _path(motions: list[Pose], truth: Trajectory) -> Trajectory:
     return Trajectory(truth.times, stack_poses(poses))
 
 
-def _drift(found: Trajectory, truth: Trajectory) -> dict[str, Any]:
-    error = relative_error(found, truth)
-    shift, turn = relative_errors(found, truth)
-    return {
-        "rotation_median": error.rotation_median,
-        "rotation_rmse": error.rotation_rmse,
-        "translation_median": error.translation_median,
-        "translation_rmse": error.translation_rmse,
-        "within_1_degree_and_2_cm": float(((shift < 0.02) & (turn < 1)).double().mean()),
-        "absolute_rmse": absolute_error(found, truth),
-    }
+def _drift(path: Trajectory, truth: Trajectory) -> Drift:
+    error = relative_error(path, truth)
+    shift, turn = relative_errors(path, truth)
+    return Drift(
+        rotation_median=error.rotation_median,
+        rotation_rmse=error.rotation_rmse,
+        translation_median=error.translation_median,
+        translation_rmse=error.translation_rmse,
+        close=Rate.of(((shift < 0.02) & (turn < 1)).tolist()),
+        absolute_rmse=absolute_error(path, truth),
+    )
 
 
 def sequences(folder: Path) -> dict[str, list[CameraFrame]]:
@@ -269,7 +260,7 @@ def main() -> None:
     parser.add_argument("part", choices=("registration", "odometry", "export"))
     parser.add_argument("--real", type=Path, required=True, help="folder with lidar_* and rgbd_*")
     parser.add_argument(
-        "--limit", type=int, default=ROTATIONS, help="rotations of each pair of scans, pairs of images a gap"
+        "--limit", type=int, default=ROTATIONS, help="rotations of each pair of scans, pairs of images per gap"
     )
     parser.add_argument("--to", type=Path, default=Path("pairs.npz"), help="where points are exported to")
     options = parser.parse_args()
@@ -278,16 +269,21 @@ def main() -> None:
         export(options.real, options.limit, options.to)
         return
     if options.part == "odometry":
-        paths: dict[str, Any] = {}
+        paths: dict[str, SequenceDrift] = {}
         for name, frames in sequences(options.real).items():
             paths[name] = odometry(name, frames)
-            save("sensors_odometry", paths)
+            _save("sensors_odometry", OdometryValues(paths))
         return
-    found: list[dict[str, Any]] = []
+    outcomes: list[ScanOutcome] = []
     for pair in pairs(options.real, options.limit):
-        found.append(registered(pair))
-        print(found[-1], flush=True)
-        save("sensors", {"groups": summary(found), "pairs": found})  # after each, for it takes long
+        outcomes.append(registered(pair))
+        print(outcomes[-1], flush=True)
+        _save("sensors", scan_values("lines", outcomes))  # after each, because it takes long
+
+
+def _save(name: str, values: object) -> None:
+    sources = provenance("benchmarks.sensors", ["invariant"]).to_dict()
+    write_result(RESULTS / f"{name}.json", ResultDocument(name, sources, values))
 
 
 if __name__ == "__main__":

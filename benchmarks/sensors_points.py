@@ -1,10 +1,11 @@
 """What a user would pick today, on the pairs and sequences of :mod:`benchmarks.sensors`: points, and Open3D's odometry.
 
-FPFH, RANSAC and ICP of Open3D; KISS-Matcher and the same ICP; Open3D's RGB-D odometry. They live in an environment of
-their own, which needs neither this package nor torch::
+FPFH, RANSAC and ICP of Open3D; KISS-Matcher and the same ICP; Open3D's RGB-D odometry. They live in their own
+environment, which needs neither this package nor torch::
 
     python -m benchmarks.sensors export --real FOLDER --to pairs.npz
     python3 -m venv o3d && o3d/bin/pip install "open3d==0.20.*" "kiss-matcher==1.0.*"
+    export PYTHONPATH=src:.
     o3d/bin/python -m benchmarks.sensors_points fpfh --pairs-from pairs.npz
     o3d/bin/python -m benchmarks.sensors_points kiss --pairs-from pairs.npz
     o3d/bin/python -m benchmarks.sensors_points rgbd --pairs-from pairs.npz
@@ -17,17 +18,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
-import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import kiss_matcher
 import numpy as np
 import open3d as o3d
+
+from benchmarks.sensor_results import Drift, OdometryValues, ScanOutcome, SequenceDrift, scan_values
+from plueckernet.evaluation.outcomes import Outcome
+from plueckernet.evaluation.provenance import provenance
+from plueckernet.evaluation.rates import Rate
 
 VOXELS = {  # m
     "apartment": (0.05, 0.1),
@@ -67,9 +72,9 @@ def by_fpfh(source: np.ndarray, target: np.ndarray, voxel: float) -> np.ndarray:
 def by_kiss_matcher(source: np.ndarray, target: np.ndarray, voxel: float) -> np.ndarray:
     """KISS-Matcher with its defaults, then ICP."""
     matcher = kiss_matcher.KISSMatcher(kiss_matcher.KISSMatcherConfig(voxel))
-    found = matcher.estimate(list(source.astype(np.float32)), list(target.astype(np.float32)))
+    estimate = matcher.estimate(list(source.astype(np.float32)), list(target.astype(np.float32)))
     coarse = np.eye(4)
-    coarse[:3, :3], coarse[:3, 3] = found.rotation, np.asarray(found.translation).ravel()
+    coarse[:3, :3], coarse[:3, 3] = estimate.rotation, np.asarray(estimate.translation).ravel()
     return refined(cloud(source, voxel), cloud(target, voxel), voxel, coarse)
 
 
@@ -85,13 +90,13 @@ METHODS: dict[str, Callable[[np.ndarray, np.ndarray, float], np.ndarray]] = {
 }
 
 
-def pose_error(found: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
-    """Degrees and metres."""
-    chord = np.linalg.norm(found[:3, :3] - truth[:3, :3]) / np.sqrt(8)
-    return float(np.degrees(2 * np.arcsin(min(1.0, chord)))), float(np.linalg.norm(found[:3, 3] - truth[:3, 3]))
+def matrix_error(pose: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
+    """Degrees and metres between 4 x 4 matrices: `plueckernet.evaluation.metrics.pose_error` needs torch."""
+    chord = np.linalg.norm(pose[:3, :3] - truth[:3, :3]) / np.sqrt(8)
+    return float(np.degrees(2 * np.arcsin(min(1.0, chord)))), float(np.linalg.norm(pose[:3, 3] - truth[:3, 3]))
 
 
-def registered(arrays: dict[str, np.ndarray], method: str) -> Iterator[dict[str, Any]]:
+def registered(arrays: dict[str, np.ndarray], method: str) -> Iterator[ScanOutcome]:
     """Each pair with each voxel size; one pair of every group, then the next of each."""
     names = sorted(key.removesuffix("_group") for key in arrays if key.endswith("_group"))
     seen: Counter[str] = Counter()
@@ -103,27 +108,13 @@ def registered(arrays: dict[str, np.ndarray], method: str) -> Iterator[dict[str,
     for _, name, group in sorted(turns):
         for voxel in VOXELS[group]:
             start = time.process_time()
-            found = METHODS[method](arrays[f"{name}_source"], arrays[f"{name}_target"], voxel)
-            error = pose_error(found, arrays[f"{name}_truth"])
-            yield {"pair": name, "group": group, "voxel": voxel, "error": error, "seconds": time.process_time() - start}
+            pose = METHODS[method](arrays[f"{name}_source"], arrays[f"{name}_target"], voxel)
+            error = matrix_error(pose, arrays[f"{name}_truth"])
+            outcome = Outcome(error, accepted=True, common=0)
+            yield ScanOutcome(group, outcome, voxel=voxel, seconds=time.process_time() - start)
 
 
-def summary(found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """By group and voxel size: how many are within 5 degrees and half a metre."""
-    groups: dict[str, dict[str, Any]] = {}
-    for group, voxel in dict.fromkeys((one["group"], one["voxel"]) for one in found):
-        errors = [one["error"] for one in found if (one["group"], one["voxel"]) == (group, voxel)]
-        right = [error for error in errors if error[0] < 5 and error[1] < 0.5]
-        groups.setdefault(group, {})[str(voxel)] = {
-            "pairs": len(errors),
-            "success": len(right),
-            "rotation_median": statistics.median(error[0] for error in right) if right else None,
-            "translation_median": statistics.median(error[1] for error in right) if right else None,
-        }
-    return groups
-
-
-def rgbd_odometry(arrays: dict[str, np.ndarray], sequence: str) -> dict[str, Any]:
+def rgbd_odometry(arrays: dict[str, np.ndarray], sequence: str) -> SequenceDrift:
     """Open3D's hybrid RGB-D odometry from the identity, frame to frame."""
     fx, fy, cx, cy, unit, furthest = arrays[f"{sequence}_camera"]
     images = [_rgbd(*files, unit, furthest) for files in arrays[f"{sequence}_files"]]
@@ -137,17 +128,17 @@ def rgbd_odometry(arrays: dict[str, np.ndarray], sequence: str) -> dict[str, Any
             odometry.RGBDOdometryJacobianFromHybridTerm(), odometry.OdometryOption(depth_max=furthest),
         )  # fmt: skip
         failed += not known
-        errors.append(pose_error(step if known else np.eye(4), np.linalg.inv(truth[place - 1]) @ truth[place]))
+        errors.append(matrix_error(step if known else np.eye(4), np.linalg.inv(truth[place - 1]) @ truth[place]))
     turn, shift = np.array(errors).T
-    return {
-        "frames": len(images),
-        "failed": failed,
-        "rotation_median": float(np.median(turn)),
-        "rotation_rmse": float(np.sqrt((turn**2).mean())),
-        "translation_median": float(np.median(shift)),
-        "translation_rmse": float(np.sqrt((shift**2).mean())),
-        "within_1_degree_and_2_cm": float(((turn < 1) & (shift < 0.02)).mean()),
-    }
+    drift = Drift(
+        rotation_median=float(np.median(turn)),
+        rotation_rmse=float(np.sqrt((turn**2).mean())),
+        translation_median=float(np.median(shift)),
+        translation_rmse=float(np.sqrt((shift**2).mean())),
+        close=Rate.of(((turn < 1) & (shift < 0.02)).tolist()),
+        failed=failed,
+    )
+    return SequenceDrift(len(images), {"Open3D": drift})
 
 
 def _rgbd(colour: str, depth: str, unit: float, furthest: float) -> Any:
@@ -165,11 +156,11 @@ def apartment_reference(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     source, target = cloud(arrays[f"{name}_source"], 0.02), cloud(arrays[f"{name}_target"], 0.02)
     start = np.eye(4)
     start[:3, :3] = arrays[f"{name}_truth"][:3, :3]  # the sources were turned; how the scanner moved is left open
-    for reach in (1.0, 0.5, 0.2, 0.1, 0.05):
+    for max_distance in (1.0, 0.5, 0.2, 0.1, 0.05):
         plane = registration.TransformationEstimationPointToPlane()
-        end = registration.registration_icp(source, target, reach, start, plane)
+        end = registration.registration_icp(source, target, max_distance, start, plane)
         start = end.transformation
-    return {"error": pose_error(np.asarray(start), arrays[f"{name}_truth"]), "within_5_cm": end.fitness}
+    return {"error": matrix_error(np.asarray(start), arrays[f"{name}_truth"]), "within_5_cm": end.fitness}
 
 
 def main() -> None:
@@ -183,22 +174,23 @@ def main() -> None:
         arrays = dict(file)
     if options.part == "rgbd":
         names = {str(arrays[f"{sequence}_name"]): sequence for sequence in ("sequence0", "sequence1")}
-        save("sensors_rgbd", {name: rgbd_odometry(arrays, sequence) for name, sequence in names.items()})
+        drift = {name: rgbd_odometry(arrays, sequence) for name, sequence in names.items()}
+        save("sensors_rgbd", OdometryValues(drift))
         return
-    reference = apartment_reference(arrays)
-    found: list[dict[str, Any]] = []
-    for one in registered(arrays, options.part):
-        found.append(one)
-        print(one, flush=True)
-        values = {"apartment_reference": reference, "groups": summary(found), "pairs": found}
-        save(f"sensors_{options.part}", values)  # after each, for it takes long
+    print(apartment_reference(arrays), flush=True)
+    outcomes: list[ScanOutcome] = []
+    for outcome in registered(arrays, options.part):
+        outcomes.append(outcome)
+        print(outcome, flush=True)
+        save(f"sensors_{options.part}", scan_values(options.part, outcomes))  # after each, because it takes long
 
 
-def save(name: str, values: dict[str, Any]) -> None:
+def save(name: str, values: Any) -> None:
     """Write ``results/NAME.json``."""
-    about = {"open3d": o3d.__version__, "python": platform.python_version(), "numpy": np.__version__}
+    sources = provenance("benchmarks.sensors_points", packages=("open3d", "kiss-matcher")).to_dict()
     path = Path(__file__).parent / "results" / f"{name}.json"
-    path.write_text(json.dumps({"metadata": about, **values}, indent=1) + "\n", encoding="utf-8")
+    content = {"name": name, "provenance": sources, "values": asdict(values)}
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """How long register() takes, stage by stage, in runs of the plain RANSAC loop of :mod:`benchmarks.estimation`.
 
 ``python -m benchmarks.speed`` writes ``results/speed.json``. Pairs are surveys that share 60 % of a place, thinned to
-100, 300 and 1,000 lines a side. Each registration, on two threads, is timed next to one run of the loop (1,000 samples
-of 200 matches) that handles signs, as register() does, and to one that does not; what is reported are medians of the
-ratios on the wall clock. Those of processor time stand beside them.
+100, 300 and 1,000 lines per side. Each registration, on two threads, is timed next to one run of the loop (1,000
+samples of 200 matches) that handles signs, as register() does, and to one that does not. Medians of the ratios on the
+wall clock are reported, and those of CPU time beside them.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from plueckernet.data.scenes import make_scene
 from plueckernet.geometry import LineSet
 from plueckernet.registration import register
 
-PAIRS = {100: 7, 300: 9, 1000: 3}  # by lines a side
+PAIRS = {100: 7, 300: 9, 1000: 3}  # by lines per side
 MATCHERS = ("invariant", "descriptors")
 Pair = tuple[LineSet, LineSet]
 
 
 def pairs(size: int, count: int) -> list[Pair]:
-    """So many pairs of exactly ``size`` lines a side, from the first scenes that have enough."""
-    found: list[Pair] = []
+    """``count`` pairs of exactly ``size`` lines per side, from the first scenes that have enough."""
+    thinned: list[Pair] = []
     kind, seed = "indoor" if size < 500 else "outdoor", 0
-    while len(found) < count:
+    while len(thinned) < count:
         pair = sample_pair(make_scene(kind, seed), ScanProtocol(overlap=0.6), seed)
         if min(len(pair.source), len(pair.target)) >= size:
             generator = torch.Generator().manual_seed(seed)
             source, target = (
                 lines[torch.randperm(len(lines), generator=generator)[:size]] for lines in (pair.source, pair.target)
             )
-            found.append((source, target))
+            thinned.append((source, target))
         seed += 1
-    return found
+    return thinned
 
 
 def plain_loop(*, signed: bool) -> Callable[[], object]:
@@ -51,24 +51,24 @@ def plain_loop(*, signed: bool) -> Callable[[], object]:
 
 
 def ratios(lines: list[Pair], matcher: str) -> dict[str, Any]:
-    """Medians over the pairs: the whole call over the loops just before, by either clock, and each stage's share."""
+    """Medians over the pairs: the call over the loops just before, by either clock, and the fraction of each stage."""
     loops = {"signed": plain_loop(signed=True), "unsigned": plain_loop(signed=False)}
     register(*lines[0], matcher=matcher)  # weights are read once
-    found: dict[str, list[float]] = {}
-    for source, target in progress(lines, f"{len(lines[0][0])} lines a side, {matcher}"):
+    measured: dict[str, list[float]] = {}
+    for source, target in progress(lines, f"{len(lines[0][0])} lines per side, {matcher}"):
         spent = {name: _spent(loop)[1] for name, loop in loops.items()}
         result, (cpu, wall) = _spent(lambda: register(source, target, matcher=matcher))  # noqa: B023
         values = {"loop_seconds": spent["signed"][1]}
         for name, (loop_cpu, loop_wall) in spent.items():
-            values |= {f"wall_to_{name}_loop": wall / loop_wall, f"processor_to_{name}_loop": cpu / loop_cpu}
-        values |= {f"share_{stage}": seconds / wall for stage, seconds in result.timings.items()}
+            values |= {f"wall_to_{name}_loop": wall / loop_wall, f"cpu_to_{name}_loop": cpu / loop_cpu}
+        values |= {f"fraction_{stage}": seconds / wall for stage, seconds in result.timings.items()}
         for name, value in values.items():
-            found.setdefault(name, []).append(value)
-    return {name: statistics.median(values) for name, values in found.items()}
+            measured.setdefault(name, []).append(value)
+    return {name: statistics.median(values) for name, values in measured.items()}
 
 
 def _spent(call: Callable[[], Any]) -> tuple[Any, tuple[float, float]]:
-    """What a call gives, and the seconds of the processor and on the wall."""
+    """What a call gives, and the seconds of the CPU and on the wall."""
     start = time.process_time(), time.perf_counter()
     answer = call()
     return answer, (time.process_time() - start[0], time.perf_counter() - start[1])
@@ -81,16 +81,16 @@ def main() -> None:
     for size, count in PAIRS.items():
         lines = pairs(size, count)
         rows += [{"lines": size, "matcher": name, "pairs": count, **ratios(lines, name)} for name in MATCHERS]
-    found = {(row["lines"], row["matcher"]): row for row in rows}
+    by_cell = {(row["lines"], row["matcher"]): row for row in rows}
     sizes = " / ".join(map(str, PAIRS))
     table = [
-        {"what": f"time of register(), {matcher}, {sizes} lines a side, over that of the loop {how} signs",
-         "asked": "< 1 for 300 lines" if matcher == "invariant" and how == "with" else "",
-         "measured": " / ".join(f"{found[size, matcher][f'wall_to_{name}_loop']:.2f}" for size in PAIRS)}
+        {"what": f"time of register(), {matcher}, {sizes} lines per side, over that of the loop {how} signs",
+         "goal": "< 1 for 300 lines" if matcher == "invariant" and how == "with" else "",
+         "measured": " / ".join(f"{by_cell[size, matcher][f'wall_to_{name}_loop']:.2f}" for size in PAIRS)}
         for matcher in MATCHERS
         for how, name in (("with", "signed"), ("without", "unsigned"))
     ]  # fmt: skip
-    save("speed", {"table": table, "ratios_to_the_plain_loop": rows})
+    save("speed", {"table": table, "ratios_to_the_plain_loop": rows}, weights=["invariant"])
     for row in rows:
         print({key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()})
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
 from pathlib import Path
 
 import pytest
-from benchmarks.harness import filled
-from benchmarks.readme_table import MARKERS, NUMBERS, README, rows, table
+from benchmarks.harness import table_rows
+from benchmarks.pages import PAGES as WITH_NUMBERS
+from benchmarks.pages import ROOT, filled, numbers, rendered
 from tests.cli.helpers import FRIDAY, MONDAY, run
 
-ROOT = README.parent
+README = ROOT / "README.md"
 PAGES = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -52,19 +54,42 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-def test_the_table_is_current() -> None:
-    """After a benchmark: python -m benchmarks.readme_table."""
-    for page, content in ((README, table(goals=True)), (NUMBERS, table())):
-        text = page.read_text(encoding="utf-8")
-        assert filled(text, *MARKERS, content) == text
+def test_numbers_are_those_of_the_results_and_marked_unless_of_the_present_sources() -> None:
+    """After a benchmark, or a change of code that a number depends on: python -m benchmarks.pages."""
+    pages = rendered()
+    assert set(pages) == set(WITH_NUMBERS)
+    assert [page.name for page, text in pages.items() if page.read_text(encoding="utf-8") != text] == []
 
 
 def test_a_table_of_any_results(tmp_path: Path) -> None:
-    assert "make bench" in table(tmp_path)
-    (tmp_path / "new.json").write_text('{"table": [{"what": "speed", "asked": "≥ 2", "measured": "3"}]}', "utf-8")
+    assert "make bench" in numbers(tmp_path)
+    row = {"what": "speed", "goal": "≥ 2", "measured": "3"}
+    sources = {"module": "benchmarks.speed", "commit": "0123456789abcdef", "clean": True, "sources": "of then"}
+    (tmp_path / "new.json").write_text(json.dumps({"provenance": sources, "table": [row]}), "utf-8")
     (tmp_path / "old.json").write_text("{}")
     (tmp_path / "size.json").write_text('{"table": [{"what": "size", "measured": "1"}]}', "utf-8")
-    with_goal = ["| speed | ≥ 2 | 3 | `new.json` |"]
-    assert table(tmp_path).splitlines()[2:] == [*with_goal, "| size | – | 1 | `size.json` |"]
-    assert table(tmp_path, goals=True).splitlines()[2:] == with_goal
-    assert rows("confidence", {}) == []
+    with_goal = ["| speed | ≥ 2 | 3 | `new.json` at 0123456 |"]
+    unmarked = "| size | – | 1 | `size.json` of unknown sources |"
+    assert numbers(tmp_path).splitlines()[4:] == [*with_goal, unmarked]
+    assert numbers(tmp_path, short=True).splitlines()[4:] == with_goal
+
+
+def test_false_successes_of_every_benchmark_are_in_the_table() -> None:
+    table = README.read_text(encoding="utf-8")
+    for name in ("synthetic_invariant", "synthetic_descriptors", "synthetic_pluecker", "crops_invariant", "sensors"):
+        lines = [line for line in table.splitlines() if f"`{name}" in line]
+        assert any("wrong and called a success" in line for line in lines), name
+    assert "*Right*: the error of the best pose, accepted or not, is below 5° and 0.5 m" in table
+
+
+def test_rows_with_unknown_entries_are_refused() -> None:
+    with pytest.raises(TypeError, match="colour"):
+        table_rows([{"what": "speed", "measured": "3", "colour": "red"}])
+
+
+def test_only_what_is_between_the_markers_changes() -> None:
+    begin, end = "<!-- a: written by python -m benchmarks.pages -->", "<!-- end of a -->"
+    page = f"before\n{begin}\nold\n{end}\nafter\n"
+    assert filled(page, "a", "| 1\\2 |") == f"before\n{begin}\n\n| 1\\2 |\n\n{end}\nafter\n"
+    with pytest.raises(ValueError, match="end of b"):
+        filled(page, "b", "")

@@ -71,7 +71,7 @@ class NetworkMatcher(LineMatcher):
     """Matches by a network, in the frame that the network was trained in."""
 
     def __init__(self, network: Matcher, name: str = "network", calibration: Calibration | None = None) -> None:
-        self._network = network.eval()
+        self.network = network.eval()
         self.name, self.calibration = name, calibration
         self.frame = MatchFrame(network.config.input_frame)
 
@@ -90,7 +90,7 @@ class NetworkMatcher(LineMatcher):
 
     def match(self, source: LineSet, target: LineSet) -> Float[Tensor, "m n"]:
         """Log-probability of each pair of lines."""
-        return self._network.match(source, target)
+        return self.network.match(source, target)
 
 
 class FunctionMatcher(LineMatcher):

@@ -1,7 +1,5 @@
 """Scenes depend on their seed only, and have the line counts and the shapes of the paper's datasets."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -10,6 +8,9 @@ from benchmarks.harness import RESULTS
 from plueckernet.data import SCENES, HouseStyle, TownStyle, indoor_scene, make_scene, outdoor_scene
 from plueckernet.data.primitives import box_edges, clipped, fragmented, polygon, prism, upright_boxes
 from plueckernet.errors import InputError
+from plueckernet.evaluation.documents import read_result
+from plueckernet.evaluation.experiments.scenes import SceneValues
+from plueckernet.evaluation.paper import LINES
 
 
 def counts(kind: str, scenes: int) -> np.ndarray:
@@ -55,13 +56,12 @@ def test_cells_have_as_many_lines_as_semantic3d():
 
 
 def test_scenes_are_as_hard_as_the_papers():
-    """After a change of the generators: python -m benchmarks.calibration."""
-    result = json.loads((RESULTS / "calibration.json").read_text(encoding="utf-8"))
-    for kind in ("indoor", "outdoor"):
-        ratios = result[kind]["rotation_deg"]["ratio"] + result[kind]["translation_m"]["ratio"]
-        assert ratios == pytest.approx([1] * 6, abs=0.3)
-        for name, paper in result[kind]["lines"]["paper"].items():
-            assert result[kind]["lines"][name] == pytest.approx(paper, rel=0.1)
+    """After a change of the generators: plueckernet reproduce scenes."""
+    values = read_result(RESULTS / "experiments" / "scenes.json", "scenes", SceneValues).values
+    for kind, cell in values.cells.items():
+        assert cell.ratios(kind) == pytest.approx([1] * 6, abs=0.3)
+        assert cell.lines_mean == pytest.approx(LINES[kind]["mean"], rel=0.1)
+        assert cell.lines_median == pytest.approx(LINES[kind]["median"], rel=0.1)
 
 
 def test_houses_are_as_large_as_structured3d():

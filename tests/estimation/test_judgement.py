@@ -1,6 +1,8 @@
 """The verdict follows the evidence, and the calibrations are those that were fitted."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,11 +19,19 @@ from plueckernet.estimation.judgement import (
 )
 from plueckernet.matchers import load_matcher
 
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 GOOD = Evidence(100, 0.7, 0.3, 0.9, 0.8, 40.0, 0.6)
 SYMMETRIC = Evidence(100, 0.95, 0.97, 1.0, 0.95, 50.0, 0.5)
 DOUBTFUL = Evidence(30, 0.1, 0.6, 0.8, 0.2, 10.0, 0.6)
 BY_CHANCE = Evidence(15, 0.08, 0.9, 0.9, 0.2, 5.0, 0.05)
 LEARNED = load_matcher("invariant").calibration
+
+
+@pytest.mark.parametrize("name", ["descriptors", "invariant", "pluecker-indoor", "pluecker-outdoor"])
+def test_calibrations_are_the_fitted_ones(name):
+    """After plueckernet evaluate confidence."""
+    document = json.loads((RESULTS / f"confidence_{name}.json").read_text())
+    assert load_matcher(name).calibration == Calibration.from_dict(document["values"]["calibration"])
 
 
 @pytest.mark.parametrize("calibration", [DESCRIPTOR_CALIBRATION, LEARNED], ids=["descriptors", "invariant"])

@@ -3,33 +3,34 @@
 import json
 
 import pytest
-from benchmarks import ablations
-from benchmarks.ablations import Job, numbers
 
 from plueckernet.data import PaperProtocol
+from plueckernet.errors import InputError
 from plueckernet.evaluation.datasets import StandIn
-from plueckernet.evaluation.experiments.ablations import read_ablations
+from plueckernet.evaluation.documents import read_json
+from plueckernet.evaluation.experiments.ablations import AblationSettings, read_ablations
 from plueckernet.evaluation.methods import Estimate, Method
 from plueckernet.evaluation.predictions import Cell, predict
+from plueckernet.evaluation.rates import Rate
 from plueckernet.models import PlueckerConfig
+from plueckernet.training import ablations
+from plueckernet.training.ablations import AblationRun, Job, numbers, run_ablations
 
-SMALL = ["--device=cpu", "--batch=2", "--lines=32", "--scenes=16", "--pairs=2", "--processes=1"]
+SMALL = AblationSettings(steps=4, batch=2, lines=32, scenes=16, pairs=2)
 
 
 def test_what_was_interrupted_goes_on_and_is_judged(tmp_path, monkeypatch):
     monkeypatch.setattr(ablations, "DESIGNS", {"as published": PlueckerConfig(layers=2)})
-    command = [f"--out={tmp_path}", "--steps=4", *SMALL]
-    with pytest.raises(SystemExit, match="again"):
-        ablations.main([*command, "--minutes=0"])
-    assert json.loads((tmp_path / "ablations.json").read_text())["designs"] == []
+    assert run_ablations(SMALL, AblationRun(tmp_path, "cpu", minutes=0.0)) == (0, 2)
+    assert read_json(tmp_path / "ablations.json")["values"]["trainings"] == []
     half = json.loads((tmp_path / "trainings" / "as-published-1" / "last" / "state.json").read_text())
     assert half["step"] < 4
-    ablations.main(command)
-    found = read_ablations(tmp_path / "ablations.json")
-    assert [(row["design"], row["seed"]) for row in found["designs"]] == [("as published", 0), ("as published", 1)]
-    assert all(len(row["result"][kind]["recalls"]) == 2 for row in found["designs"] for kind in ("indoor", "outdoor"))
-    with pytest.raises(SystemExit, match="other settings"):
-        ablations.main([f"--out={tmp_path}", "--steps=5", *SMALL])
+    assert run_ablations(SMALL, AblationRun(tmp_path, "cpu")) == (2, 2)
+    trainings = read_ablations(tmp_path / "ablations.json").values.trainings
+    assert [(run.design, run.seed) for run in trainings] == [("as published", 0), ("as published", 1)]
+    assert all(len(run.result[kind].recalls) == 2 for run in trainings for kind in ("indoor", "outdoor"))
+    with pytest.raises(InputError, match="other settings"):
+        run_ablations(AblationSettings(steps=5), AblationRun(tmp_path, "cpu"))
 
 
 def test_recall_is_of_the_matches_that_could_be_among_the_best():
@@ -39,9 +40,9 @@ def test_recall_is_of_the_matches_that_could_be_among_the_best():
         return Estimate(pair.target_T_source, {"pose": 1.0}, rows, rows)
 
     cell = Cell(StandIn("outdoor"), PaperProtocol(), Method("some", lambda _method, _device: estimate))
-    found = numbers([predict(cell, estimate, index) for index in range(2)])
-    assert found["precision"] == found["recall"] == pytest.approx(0.8)
-    assert found["success"] == 1
+    result = numbers([predict(cell, estimate, index) for index in range(2)])
+    assert result.precision == result.recall == pytest.approx(0.8)
+    assert result.success == Rate(2, 2)
 
 
 def test_names_are_fit_for_files(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from plueckernet.evaluation.metrics import area_under_recall, pose_error, quartiles, recall, success_rate
+from plueckernet.evaluation.rates import Rate
 from plueckernet.geometry import Pose
 
 VALUES = np.random.default_rng(0).exponential(size=37).tolist()
@@ -15,10 +16,10 @@ VALUES = np.random.default_rng(0).exponential(size=37).tolist()
 def test_pose_error_is_the_angle_and_the_distance():
     truth = Pose.random(generator=torch.Generator().manual_seed(0))
     off = Pose.exp(torch.tensor([0, 0, math.radians(3.0), 0, 0, 0], dtype=torch.float64))
-    found = Pose(truth.rotation @ off.rotation, truth.translation + torch.tensor([0.0, 0.3, 0.4], dtype=torch.float64))
-    assert pose_error(found, truth) == pytest.approx((3.0, 0.5))
-    trace = float((truth.rotation.mT @ found.rotation).trace())
-    assert pose_error(found, truth)[0] == pytest.approx(math.degrees(math.acos((trace - 1) / 2)))
+    pose = Pose(truth.rotation @ off.rotation, truth.translation + torch.tensor([0.0, 0.3, 0.4], dtype=torch.float64))
+    assert pose_error(pose, truth) == pytest.approx((3.0, 0.5))
+    trace = float((truth.rotation.mT @ pose.rotation).trace())
+    assert pose_error(pose, truth)[0] == pytest.approx(math.degrees(math.acos((trace - 1) / 2)))
     assert pose_error(None, truth) == (math.inf, math.inf)
 
 
@@ -40,5 +41,5 @@ def test_area_is_the_mean_recall():
 
 
 def test_success_needs_both():
-    assert success_rate([1.0, 1.0, 6.0, math.inf], [0.1, 0.6, 0.1, math.inf]) == 0.25
-    assert success_rate([0.5], [0.2], (1.0, 0.1)) == 0
+    assert success_rate([(1.0, 0.1), (1.0, 0.6), (6.0, 0.1), (math.inf, math.inf)]) == Rate(1, 4)
+    assert success_rate([(0.5, 0.2)], (1.0, 0.1)) == Rate(0, 1)

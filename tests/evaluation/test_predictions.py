@@ -16,23 +16,27 @@ from plueckernet.data import PaperProtocol
 from plueckernet.errors import DegenerateError, FormatError, InputError
 from plueckernet.estimation.icl import IclSettings
 from plueckernet.evaluation.datasets import Prepared, StandIn, open_datasets
+from plueckernet.evaluation.documents import to_json
 from plueckernet.evaluation.methods import Estimate, Method, all_methods
 from plueckernet.evaluation.predictions import Cell, Store, predict
-from plueckernet.evaluation.protocols import Recorded
+from plueckernet.evaluation.protocols import Recorded, Unrelated
+from plueckernet.evaluation.rates import Rate
 from plueckernet.evaluation.runner import Runner, RunSettings
 from plueckernet.evaluation.summary import summarise
 from plueckernet.geometry import Pose
+from plueckernet.registration import register
+from plueckernet.result import Alternative, Status
 
 ICL = all_methods()["icl"]
 CELL = Cell(StandIn("outdoor"), PaperProtocol(), ICL)
 
 
 def test_what_is_kept_is_what_was_found(tmp_path):
-    found = [predict(CELL, ICL.load(), index) for index in range(2)]
+    predictions = [predict(CELL, ICL.load(), index) for index in range(2)]
     store = Store(tmp_path)
-    store.append(CELL, found[:1])
-    store.append(CELL, found[1:])
-    assert list(store.read(CELL).values()) == found
+    store.append(CELL, predictions[:1])
+    store.append(CELL, predictions[1:])
+    assert list(store.read(CELL).values()) == predictions
 
 
 def test_a_changed_config_is_refused_and_named(tmp_path):
@@ -65,13 +69,13 @@ def test_the_key_is_the_code_of_the_method_not_the_version():
 
 
 def test_half_a_line_is_forgotten_and_a_bad_one_is_named(tmp_path):
-    store, one = Store(tmp_path), predict(CELL, ICL.load(), 0)
-    store.append(CELL, [one])
+    store, prediction = Store(tmp_path), predict(CELL, ICL.load(), 0)
+    store.append(CELL, [prediction])
     path = tmp_path / CELL.folder / "predictions.jsonl"
     with path.open("a") as stream:
         stream.write('{"pair": 1, "sta')
     assert list(store.read(CELL)) == [0]
-    store.append(CELL, [replace(one, pair=1)])
+    store.append(CELL, [replace(prediction, pair=1)])
     assert list(store.read(CELL)) == [0, 1]
     with path.open("a") as stream:
         stream.write("{}\n")
@@ -84,25 +88,26 @@ def test_pairs_that_a_method_cannot_use_are_failures(error, status):
     def refuse(_pair):
         raise error
 
-    one = predict(CELL, refuse, 0)
-    assert (one.status, one.reason, one.error) == (status, str(error), (math.inf, math.inf))
-    summary = summarise([one, predict(CELL, lambda pair: Estimate(pair.target_T_source, {}), 1)])
-    assert summary[status] == 1
-    assert summary["success"] == summary["rotation_auc"] == 0.5
-    assert summary["rotation"][2] is None
-    json.dumps(summary, allow_nan=False)
+    prediction = predict(CELL, refuse, 0)
+    assert (prediction.status, prediction.reason, prediction.error) == (status, str(error), (math.inf, math.inf))
+    summary = summarise([prediction, predict(CELL, lambda pair: Estimate(pair.target_T_source, {}), 1)])
+    assert getattr(summary, status) == 1
+    assert summary.success == Rate(1, 2)
+    assert summary.rotation_auc == 0.5
+    assert summary.rotation[2] is None
+    json.dumps(to_json(summary), allow_nan=False)
 
 
-def test_times_are_shares_of_what_the_processor_spent():
+def test_times_are_fractions_of_the_cpu_time():
     def estimate(pair):
         start = time.process_time()
         while time.process_time() - start < 0.05:
             pass
         return Estimate(pair.target_T_source, {"matching": 1.0, "pose": 3.0})
 
-    found, given = (predict(CELL, estimate, 0, device).seconds for device in ("cpu", "cuda"))
-    assert sum(found.values()) == pytest.approx(0.05, abs=0.04)
-    assert found["pose"] == pytest.approx(3 * found["matching"])
+    spent, given = (predict(CELL, estimate, 0, device).seconds for device in ("cpu", "cuda"))
+    assert sum(spent.values()) == pytest.approx(0.05, abs=0.04)
+    assert spent["pose"] == pytest.approx(3 * spent["matching"])
     assert given == {"matching": 1.0, "pose": 3.0}
 
 
@@ -114,10 +119,10 @@ def test_matches_and_matchabilities_are_counted():
             values[pair.matches[:, side]] = 0.3
         return Estimate(pair.target_T_source, {"pose": 1.0}, rows, rows[2:], (likely[0], likely[1]))
 
-    one = predict(CELL, estimate, 0)
-    assert (one.matches, one.right) == (6, 4)
-    assert (one.putative, one.putative_right) == (4, 2)
-    assert one.matchable == pytest.approx(3 * one.unmatchable)
+    prediction = predict(CELL, estimate, 0)
+    assert (prediction.matches, prediction.right) == (6, 4)
+    assert (prediction.putative, prediction.putative_right) == (4, 2)
+    assert prediction.matchable == pytest.approx(3 * prediction.unmatchable)
 
 
 def test_only_what_is_missing_is_computed(tmp_path, monkeypatch):
@@ -130,8 +135,8 @@ def test_only_what_is_missing_is_computed(tmp_path, monkeypatch):
     monkeypatch.setattr("plueckernet.evaluation.runner.all_methods", lambda _weights: {"counting": counting})
     runner = Runner(RunSettings(tmp_path, limit=5))
     cell = runner.cell("outdoor", PaperProtocol(), "counting")
-    assert [len(one) for one in runner.run([cell], 3)] == [3]
-    assert [[one.pair for one in cell] for cell in runner.run([cell], 100)] == [[0, 1, 2, 3, 4]]
+    assert [len(cell) for cell in runner.run([cell], 3)] == [3]
+    assert [[prediction.pair for prediction in cell] for cell in runner.run([cell], 100)] == [[0, 1, 2, 3, 4]]
     assert len(asked) == 5
 
 
@@ -140,7 +145,7 @@ def test_processes_give_the_same(tmp_path):
     alone = Runner(RunSettings(tmp_path / "alone")).run(cells, 5)
     with Runner(RunSettings(tmp_path / "shared", workers=2)) as runner:
         shared = runner.run(cells, 5)
-    assert [[one.pose for one in cell] for cell in alone] == [[one.pose for one in cell] for cell in shared]
+    assert [[entry.pose for entry in cell] for cell in alone] == [[entry.pose for entry in cell] for cell in shared]
 
 
 def test_what_several_ask_for_is_computed_once(tmp_path, monkeypatch):
@@ -156,14 +161,14 @@ def test_what_several_ask_for_is_computed_once(tmp_path, monkeypatch):
     cells = [runner.cell("outdoor", PaperProtocol(keep=keep), "counting") for keep in (0.5, 0.5, 1.0)]
     runner.compute([(cells[0], 2), (cells[1], 3), (cells[2], 1)])
     assert len(asked) == 4
-    assert [len(one) for one in runner.run(cells[::2], 1)] == [1, 1]
+    assert [len(cell) for cell in runner.run(cells[::2], 1)] == [1, 1]
     assert len(asked) == 4
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked for in /proc")
 def test_a_killed_run_leaves_no_process_and_goes_on(tmp_path):
     """SIGKILL gives nobody the time to say goodbye."""
-    command = [sys.executable, "-m", "plueckernet.cli", "evaluate", "icl", "--pairs=3000", "--workers=2"]
+    command = [sys.executable, "-m", "plueckernet.cli", "evaluate", "methods", "icl", "--pairs=3000", "--workers=2"]
     run = subprocess.Popen([*command, f"--out={tmp_path}"], start_new_session=True)
     path = tmp_path / "indoor" / "paper" / "icl" / "predictions.jsonl"
     wait_until(lambda: path.exists() and path.read_text().count("\n") >= 5)
@@ -174,9 +179,9 @@ def test_a_killed_run_leaves_no_process_and_goes_on(tmp_path):
     kept = Store(tmp_path).read(cell)
     assert len(kept) >= 5
     count = max(kept) + 2
-    found = Runner(RunSettings(tmp_path)).run([cell], count)[0]
-    assert [one.pair for one in found] == list(range(count))
-    assert all(found[pair] == one for pair, one in kept.items())
+    predictions = Runner(RunSettings(tmp_path)).run([cell], count)[0]
+    assert [prediction.pair for prediction in predictions] == list(range(count))
+    assert all(predictions[pair] == prediction for pair, prediction in kept.items())
 
 
 def wait_until(condition, seconds=60.0):
@@ -219,10 +224,10 @@ def test_recorded_pairs_are_used_as_they_are(tmp_path):
     dataset = Prepared("outdoor", folder)
     assert dataset.recorded
     assert dataset.size(Recorded()) == 1
-    found = dataset.pair(Recorded(), 0)
-    assert torch.equal(found.matches, pair.matches)
-    assert torch.allclose(found.target_T_source.matrix(), pair.target_T_source.matrix())
-    assert torch.allclose(found.target.moment, pair.target.moment)
+    recorded = dataset.pair(Recorded(), 0)
+    assert torch.equal(recorded.matches, pair.matches)
+    assert torch.allclose(recorded.target_T_source.matrix(), pair.target_T_source.matrix())
+    assert torch.allclose(recorded.target.moment, pair.target.moment)
 
 
 def test_missing_weights_are_noticed_before_anything_runs(tmp_path):
@@ -237,9 +242,9 @@ def test_every_method_answers(tmp_path):
     folder, methods = scenes_folder(tmp_path / "towns", "outdoor", 2), all_methods(weights_folder(tmp_path / "weights"))
     for method in methods.values():
         cell = Cell(Prepared("outdoor", folder), PaperProtocol(keep=1.0), method)
-        one = predict(cell, method.load(), 0)
-        assert one.status in ("found", "failed"), method.name
-        assert sum(one.seconds.values()) > 0, method.name
+        prediction = predict(cell, method.load(), 0)
+        assert prediction.status in ("found", "failed"), method.name
+        assert sum(prediction.seconds.values()) > 0, method.name
         if method.name in (
             "icl",
             "ours",
@@ -249,8 +254,8 @@ def test_every_method_answers(tmp_path):
             "ransac-published",
             "ransac-ours",
         ):
-            assert one.error[0] < 5, method.name  # weights that know nothing do not matter to these
-            assert one.right > 10, method.name
+            assert prediction.error[0] < 5, method.name  # weights that know nothing do not matter to these
+            assert prediction.right > 10, method.name
 
 
 def test_weights_of_another_kind_are_refused(tmp_path):
@@ -263,6 +268,27 @@ def test_weights_of_another_kind_are_refused(tmp_path):
 
 def test_a_pose_that_is_no_motion_is_a_failure():
     mirrored = Pose(torch.diag(torch.tensor([1.0, 1.0, -1.0], dtype=torch.float64)), torch.zeros(3).double())
-    found = predict(CELL, lambda _pair: Estimate(mirrored, {}), 0)
-    assert (found.status, found.pose) == ("failed", None)
-    assert "rotation" in found.reason
+    prediction = predict(CELL, lambda _pair: Estimate(mirrored, {}), 0)
+    assert (prediction.status, prediction.pose, prediction.accepted) == ("failed", None, False)
+    assert "rotation" in prediction.reason
+
+
+def test_the_best_pose_counts_whether_accepted_or_not():
+    pair = CELL.dataset.pair(CELL.protocol, 0)
+    result = register(pair.source, pair.target, matcher="descriptors")
+    failed = replace(result, status=Status.FAILED, target_T_source=None, alternatives=(
+        Alternative(pair.target_T_source, 1.0),
+    ))  # fmt: skip
+    prediction = predict(CELL, lambda _pair: Estimate(None, {}, result=failed), 0)
+    assert prediction.error == (math.inf, math.inf)
+    assert prediction.best_error[0] < 1e-6
+    assert prediction.outcome().right
+    assert not prediction.outcome().accepted
+
+
+def test_maps_of_different_places_have_no_right_pose():
+    cell = Cell(StandIn("outdoor", 7_000, 7_000), Unrelated(), ICL)
+    prediction = predict(cell, lambda _pair: Estimate(Pose.identity(), {}), 0)
+    assert (prediction.truth, prediction.common_lines) == (None, 0)
+    assert prediction.accepted
+    assert not prediction.outcome().right

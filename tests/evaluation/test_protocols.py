@@ -5,9 +5,19 @@ import math
 import pytest
 import torch
 
-from plueckernet.data import Noise, PaperProtocol, make_scene
+from plueckernet.data import AnyProtocol, Noise, PaperProtocol, make_scene
 from plueckernet.errors import InputError
-from plueckernet.evaluation.protocols import Driving, Placed, Putative, Recorded, describe, draw_pair, slug
+from plueckernet.evaluation.protocols import (
+    Driving,
+    Placed,
+    Putative,
+    Recorded,
+    Unrelated,
+    draw_pair,
+    draw_unrelated,
+    protocol_config,
+    slug,
+)
 
 QUIET = Noise(0.0, 0.0, 0.0, 0.0)
 SCENE = make_scene("outdoor", 3)
@@ -16,10 +26,10 @@ PROTOCOLS = [PaperProtocol(), Placed(angle=90.0, distance=7.0), Putative(), Driv
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=slug)
 def test_a_seed_is_a_pair(protocol):
-    one, again, other = (draw_pair(SCENE, protocol, seed) for seed in (5, 5, 6))
-    assert torch.equal(one.source.moment, again.source.moment)
-    assert torch.equal(one.target.moment, again.target.moment)
-    assert not torch.equal(one.target_T_source.matrix(), other.target_T_source.matrix())
+    pair, again, other = (draw_pair(SCENE, protocol, seed) for seed in (5, 5, 6))
+    assert torch.equal(pair.source.moment, again.source.moment)
+    assert torch.equal(pair.target.moment, again.target.moment)
+    assert not torch.equal(pair.target_T_source.matrix(), other.target_T_source.matrix())
 
 
 @pytest.mark.parametrize(
@@ -55,12 +65,25 @@ def test_a_vehicle_moves_a_little_and_sees_what_is_near():
 
 
 def test_names_tell_protocols_apart():
-    many = [*PROTOCOLS, Placed(90.0), Placed(91.0), PaperProtocol(noise=Noise(0.1)), PaperProtocol(directed=False)]
-    many.append(Placed(90.0, base=PaperProtocol(noise=Noise(0.1))))
-    assert len({slug(one) for one in many}) == len(many)
-    assert describe(Placed(90.0))["protocol"] == "Placed"
+    protocols = [*PROTOCOLS, Placed(90.0), Placed(91.0), PaperProtocol(noise=Noise(0.1)), PaperProtocol(directed=False)]
+    protocols.append(Placed(90.0, base=PaperProtocol(noise=Noise(0.1))))
+    assert len({slug(protocol) for protocol in protocols}) == len(protocols)
+    assert protocol_config(Placed(90.0))["protocol"] == "Placed"
 
 
-def test_recorded_pairs_are_not_drawn():
-    with pytest.raises(InputError, match="prepared"):
-        draw_pair(SCENE, Recorded(), 0)
+@pytest.mark.parametrize("protocol", [Recorded(), Unrelated()])
+def test_pairs_of_other_origin_are_not_drawn(protocol):
+    with pytest.raises(InputError, match="not drawn from one scene"):
+        draw_pair(SCENE, protocol, 0)
+
+
+def test_unrelated_maps_have_no_match():
+    pair = draw_unrelated(SCENE, make_scene("outdoor", 4), 5)
+    assert len(pair.matches) == 0
+    assert min(len(pair.source), len(pair.target)) > 0
+
+
+def test_the_noise_of_random_parts_acts_about_the_middle_of_the_scene():
+    pair = draw_pair(SCENE, AnyProtocol(), 2)
+    assert torch.equal(pair.source_centre, SCENE.centre())
+    assert torch.allclose(pair.target_centre, pair.target_T_source.act(SCENE.centre()[None])[0])

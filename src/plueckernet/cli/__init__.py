@@ -14,7 +14,7 @@ import typer
 
 from plueckernet.cli.convert import convert
 from plueckernet.cli.demo import demo
-from plueckernet.cli.evaluate import evaluate
+from plueckernet.cli.evaluate import app as evaluate
 from plueckernet.cli.extract import extract
 from plueckernet.cli.info import info
 from plueckernet.cli.odometry import odometry
@@ -28,7 +28,7 @@ from plueckernet.cli.weights import app as weights
 from plueckernet.errors import PlueckernetError
 from plueckernet.version import __version__
 
-COMMANDS = (register, view, demo, convert, info, extract, prepare, odometry, train, evaluate, reproduce)
+COMMANDS = (register, view, demo, convert, info, extract, prepare, odometry, train, reproduce)
 
 app = typer.Typer(
     name="plueckernet",
@@ -39,6 +39,7 @@ app = typer.Typer(
 )
 for command in COMMANDS:
     app.command()(command)
+app.add_typer(evaluate)
 app.add_typer(weights)
 
 

@@ -1,15 +1,35 @@
-"""`plueckernet evaluate`: methods on one dataset under one protocol."""
+"""`plueckernet evaluate`: measure methods, matchers and the confidence on data of which the answer is known."""
 
 from __future__ import annotations
 
 import enum
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plueckernet.cli.evaluating import Data, Device, WeightsFolder, Workers, pair_bar, parsed_data
+from plueckernet.cli.evaluating import (
+    Data,
+    Device,
+    MatcherName,
+    Out,
+    WeightsFolder,
+    Workers,
+    pair_bar,
+    parsed_data,
+    prepared_runner,
+)
+
+if TYPE_CHECKING:
+    from plueckernet.evaluation.documents import ResultDocument
+
+app = typer.Typer(
+    name="evaluate",
+    help="Measure methods, matchers and the confidence where the answer is known.",
+    no_args_is_help=True,
+)
+Pairs = Annotated[int | None, typer.Option(min=1, help="Pairs per cell.", show_default="as in the documentation")]
 
 
 class ProtocolName(enum.StrEnum):
@@ -22,12 +42,13 @@ class ProtocolName(enum.StrEnum):
     RECORDED = "recorded"
 
 
-def evaluate(
-    methods: Annotated[list[str], typer.Argument(metavar="METHOD…", help="ours, icl, pluecker-indoor, …")],
+@app.command()
+def methods(
+    names: Annotated[list[str], typer.Argument(metavar="METHOD…", help="ours, icl, pluecker-indoor, …")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder in which predictions are kept.")],
     dataset: Annotated[str, typer.Option(help="indoor, outdoor or block.")] = "indoor",
     protocol: Annotated[ProtocolName, typer.Option(help="How a scene becomes a pair.")] = ProtocolName.PAPER,
-    keep: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of lines kept; of a scan: in common.")] = 0.7,
+    keep: Annotated[float, typer.Option(min=0.0, max=1.0, help="Fraction kept; of a scan: in common.")] = 0.7,
     pairs: Annotated[int, typer.Option(min=1, help="Pairs to evaluate on.")] = 100,
     data: Data = None,
     device: Device = "cpu",
@@ -42,11 +63,12 @@ def evaluate(
     import torch
 
     from plueckernet.data.protocols import AnyProtocol, PaperProtocol, ScanProtocol
-    from plueckernet.evaluation.protocols import Protocol, Recorded
+    from plueckernet.evaluation.documents import to_json
+    from plueckernet.evaluation.protocols import EvaluationProtocol, Recorded
     from plueckernet.evaluation.runner import Runner, RunSettings
     from plueckernet.evaluation.summary import summarise
 
-    protocols: dict[ProtocolName, Protocol] = {
+    protocols: dict[ProtocolName, EvaluationProtocol] = {
         ProtocolName.PAPER: PaperProtocol(keep=keep),
         ProtocolName.UNDIRECTED: PaperProtocol(directed=False, keep=keep),
         ProtocolName.ANY: AnyProtocol(keep=keep),
@@ -56,7 +78,138 @@ def evaluate(
     torch.set_num_threads(1)
     settings = RunSettings(out, None, device, workers, weights, parsed_data(data))
     with pair_bar(dataset) as progress, Runner(settings, progress) as runner:
-        cells = [runner.cell(dataset, protocols[protocol], method) for method in methods]
-        found = runner.run(cells, pairs)
-    results: dict[str, Any] = {method: summarise(one) for method, one in zip(methods, found, strict=True)}
+        cells = [runner.cell(dataset, protocols[protocol], name) for name in names]
+        predictions = runner.run(cells, pairs)
+    results = {name: to_json(summarise(cell)) for name, cell in zip(names, predictions, strict=True)}
     typer.echo(json.dumps({"dataset": dataset, "protocol": protocol, "keep": keep, "results": results}, indent=1))
+
+
+@app.command()
+def synthetic(
+    out: Out,
+    matcher: MatcherName = "invariant",
+    pairs: Pairs = None,
+    device: Device = "cpu",
+    workers: Workers = 1,
+) -> None:
+    """Register synthetic scenes under many protocols, and unrelated maps: DIR/synthetic_MATCHER.json."""
+    from plueckernet.evaluation.result_rows import synthetic_rows
+    from plueckernet.evaluation.synthetic import PAIRS, evaluate_synthetic
+
+    with prepared_runner(out, "synthetic", device, workers) as runner:
+        document = evaluate_synthetic(matcher, runner, pairs or PAIRS)
+    _report(document, out, [f"{row.what}: {row.measured}" for row in synthetic_rows(document.values)])
+
+
+@app.command()
+def crops(
+    out: Out,
+    pairs_file: Annotated[Path, typer.Option(metavar="FILE.npz", help="Pairs; made of --maps if it is not there.")],
+    maps: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Line maps to cut pairs from.")] = None,
+    scenes: Annotated[int | None, typer.Option(min=1, help="Synthetic scenes to cut pairs from instead.")] = None,
+    pairs: Annotated[int, typer.Option(min=1, help="Pairs to cut, at least.")] = 560,
+    matcher: MatcherName = "invariant",
+    device: Device = "cpu",
+    workers: Workers = 1,
+) -> None:
+    """Register neighbouring 10 m crops of real line maps, by map and overlap: DIR/crops_MATCHER.json.
+
+    With --maps or --scenes alone the pairs are cut and written to the file if that does not exist yet.
+    """
+    from plueckernet.errors import InputError
+    from plueckernet.evaluation.crops import evaluate_crops
+    from plueckernet.evaluation.result_rows import crop_lines
+
+    if not pairs_file.exists():
+        if (maps is None) == (scenes is None):
+            raise InputError(f"{pairs_file} does not exist: give --maps or --scenes to cut the pairs from")
+        _cut(pairs_file, maps, scenes or 0, pairs)
+    with prepared_runner(out, "crops", device, workers) as runner:
+        document = evaluate_crops(pairs_file, matcher, runner)
+    _report(document, out, crop_lines(document.values))
+
+
+def _cut(file: Path, maps: Path | None, scenes: int, pairs: int) -> None:
+    from concurrent.futures import ProcessPoolExecutor
+
+    from plueckernet.evaluation.crop_pairs import read_maps, write_pairs
+    from plueckernet.evaluation.crops import fallen_short, sample_crops, synthetic_maps
+
+    sources = read_maps(maps) if maps is not None else synthetic_maps(scenes)
+    with ProcessPoolExecutor() as pool:
+        crops = sample_crops(sources, pairs, pool)
+    write_pairs(file, crops)
+    for line in (f"{len(crops)} pairs of {len(sources)} maps -> {file}", *fallen_short(crops)):
+        typer.echo(line, err=True)
+
+
+@app.command()
+def confidence(
+    out: Out,
+    matcher: MatcherName = "invariant",
+    pairs: Pairs = None,
+    write: Annotated[bool, typer.Option("--write", help="Put the calibration on the card of the weights.")] = False,
+    device: Device = "cpu",
+    workers: Workers = 1,
+) -> None:
+    """Calibrate the confidence of a matcher and say how reliable it is: DIR/confidence_MATCHER.json."""
+    from plueckernet.evaluation.confidence import PAIRS, evaluate_confidence, write_calibration
+    from plueckernet.evaluation.result_rows import reliability_lines
+
+    with prepared_runner(out, "confidence", device, workers) as runner:
+        document = evaluate_confidence(matcher, runner, pairs or PAIRS)
+    _report(document, out, reliability_lines(document.values))
+    if write:
+        typer.echo(f"calibration -> {write_calibration(matcher, document.values.calibration)}")
+
+
+@app.command()
+def invariance(
+    out: Out,
+    real: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder with line3dpp/ and cityjson/.")] = None,
+) -> None:
+    """Measure how far answers change with unit and place, and register moved real maps: DIR/invariance.json."""
+    import torch
+
+    from plueckernet.evaluation.invariance import evaluate_invariance
+    from plueckernet.evaluation.result_rows import invariance_rows
+
+    torch.set_num_threads(1)
+    document = evaluate_invariance(real)
+    _report(document, out, [f"{row.what}: {row.measured}" for row in invariance_rows(document.values)])
+
+
+@app.command()
+def ablations(
+    out: Out,
+    device: Device = "cuda",
+    steps: Annotated[int, typer.Option(min=1, help="Of each training.")] = 1200,
+    batch: Annotated[int, typer.Option(min=1, help="Pairs per step.")] = 32,
+    lines: Annotated[int, typer.Option(min=1, help="Per map to train on, at most.")] = 256,
+    scenes: Annotated[int, typer.Option(min=1, help="To train on.")] = 4096,
+    pairs: Annotated[int, typer.Option(min=1, help="Per dataset to judge by.")] = 100,
+    minutes: Annotated[float | None, typer.Option(help="After which trainings stop with a checkpoint.")] = None,
+    workers: Workers = 1,
+) -> None:
+    """Train the paper's network without each of its components, and judge it: DIR/ablations.json.
+
+    The same command again goes on with trainings that were stopped. `plueckernet reproduce ablations` shows the result.
+    """
+    from plueckernet.evaluation.experiments.ablations import AblationSettings
+    from plueckernet.training.ablations import AblationRun, run_ablations
+
+    settings = AblationSettings(steps=steps, batch=batch, lines=lines, scenes=scenes, pairs=pairs)
+    done, total = run_ablations(settings, AblationRun(out, device, minutes, workers))
+    typer.echo(f"{done} of {total} trainings are finished and judged -> {out / 'ablations.json'}")
+    if done < total:
+        typer.echo("the same command again goes on with the others", err=True)
+        raise typer.Exit(1)
+
+
+def _report(document: ResultDocument[Any], out: Path, lines: list[str]) -> None:
+    from plueckernet.evaluation.documents import write_result
+
+    path = out / f"{document.name}.json"
+    write_result(path, document)
+    for line in (*lines, f"-> {path}"):
+        typer.echo(line)

@@ -1,18 +1,17 @@
-"""`plueckernet reproduce`: the experiments of the paper, and ours."""
+"""`plueckernet reproduce`: the experiments of the paper and our own."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from plueckernet.cli.evaluating import Data, Device, Limit, WeightsFolder, Workers, pair_bar, parsed_data
+from plueckernet.cli.evaluating import Data, Device, Limit, Out, WeightsFolder, Workers, pair_bar, parsed_data
 
 
 def reproduce(
     experiments: Annotated[list[str], typer.Argument(metavar="EXPERIMENT…", help="Names, or all.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for results and predictions.")],
+    out: Out,
     data: Data = None,
     limit: Limit = None,
     device: Device = "cpu",
@@ -21,8 +20,9 @@ def reproduce(
 ) -> None:
     """Make tables and figures of the paper: DIR/EXPERIMENT.json, .md, .tex, .png and .svg.
 
-    Experiments: table1, recall, overlap, generalisation, noise, matchability, timing, odometry, undirected, rotation,
-    translation, wrong-matches, bound, ablations. Predictions are kept in DIR/predictions and not computed twice.
+    Experiments: table1, scenes, recall, overlap, generalisation, noise, matchability, timing, odometry, undirected,
+    rotation, translation, wrong-matches, bound, ablations.
+    Predictions are kept in DIR/predictions and not computed twice.
     """
     import torch
 
@@ -38,8 +38,11 @@ def reproduce(
         raise InputError(f"unknown experiment {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}, or all")
     if experiments == ["all"] and "ablations" not in files:
         names.remove("ablations")
-        typer.echo("without ablations, which are trained first: --data ablations=FILE", err=True)
-    torch.set_num_threads(1)  # as the processes do: timings compare
+        typer.echo(
+            "without ablations, which are trained first (plueckernet evaluate ablations): --data ablations=FILE",
+            err=True,
+        )
+    torch.set_num_threads(1)  # as in the worker processes, so that timings compare
     settings = RunSettings(out / "predictions", limit, device, workers, weights, files)
     with pair_bar("pairs") as progress, Runner(settings, progress) as runner:
         plans = [plan for plan in (EXPERIMENTS[name].plan for name in names) if plan is not None]
@@ -47,5 +50,5 @@ def reproduce(
         for name in names:
             document = run(EXPERIMENTS[name], runner, out)
             typer.echo(f"{EXPERIMENTS[name].title} -> {out / name}.*")
-            for sentence in EXPERIMENTS[name].findings(document):
+            for sentence in EXPERIMENTS[name].findings(document.values):
                 typer.echo(f"  {sentence}")

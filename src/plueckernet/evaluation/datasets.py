@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
@@ -15,7 +15,7 @@ from plueckernet.data.prepared import PairEntry, SceneEntry, read_index
 from plueckernet.data.protocols import LinePair
 from plueckernet.data.scenes import make_scene
 from plueckernet.errors import FormatError, InputError
-from plueckernet.evaluation.protocols import Protocol, Recorded, draw_pair
+from plueckernet.evaluation.protocols import EvaluationProtocol, Recorded, Unrelated, draw_pair, draw_unrelated
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
 from plueckernet.io import read_lines
@@ -24,29 +24,70 @@ FIRST_SEED = 2_000_000  # of scenes that neither scenes nor weights nor confiden
 PAPER_DATASETS = {"indoor": "Structured3D", "outdoor": "Semantic3D", "block": "Apollo"}
 
 
-@dataclass(frozen=True)
-class StandIn:
-    """Synthetic scenes of one kind, held out from training by their seeds."""
+@runtime_checkable
+class EvaluationDataset(Protocol):
+    """Pairs to evaluate on, by number."""
 
-    name: str  # kind of :data:`plueckernet.data.scenes.SCENES`
-    recorded = False  # pairs are drawn from scenes
+    @property
+    def name(self) -> str:
+        """Fit for a folder."""
 
     @property
     def label(self) -> str:
         """For tables and figures."""
-        return f"{self.name} (stand-in for {PAPER_DATASETS[self.name]})"
+
+    @property
+    def recorded(self) -> bool:
+        """Whether it has its own pairs."""
+
+    def config(self) -> dict[str, Any]:
+        """What predictions depend on."""
+
+    def size(self, protocol: EvaluationProtocol) -> int | None:
+        """Number of pairs; None if there is no end to them."""
+
+    def pair(self, protocol: EvaluationProtocol, index: int) -> LinePair:
+        """The pair of that number."""
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """Synthetic scenes of one kind, held out from training by their seeds."""
+
+    kind: str  # of :data:`plueckernet.data.scenes.SCENES`
+    first_seed: int = FIRST_SEED  # of the scenes
+    first_pair_seed: int = 0
+    recorded = False  # pairs are drawn from scenes
+
+    @property
+    def name(self) -> str:
+        """The kind, with the first seed where it is not the usual one."""
+        return self.kind if self.first_seed == FIRST_SEED else f"{self.kind}-{self.first_seed}"
+
+    @property
+    def label(self) -> str:
+        """For tables and figures."""
+        return f"{self.kind} (stand-in for {PAPER_DATASETS[self.kind]})" if self.kind in PAPER_DATASETS else self.kind
 
     def config(self) -> dict[str, Any]:
         """What predictions depend on; generators change, and with them what a seed means."""
-        return {"scenes": self.name, "first_seed": FIRST_SEED, "first_scene": _fingerprint(self.name)}
+        seeds = {"first_seed": self.first_seed, "first_pair_seed": self.first_pair_seed}
+        return {"scenes": self.kind, **seeds, "first_scene": _fingerprint(self.kind, self.first_seed)}
 
-    def size(self, _protocol: Protocol) -> int | None:
-        """As many as one likes."""
+    def size(self, _protocol: EvaluationProtocol) -> int | None:
+        """Scenes have no end."""
         return None
 
-    def pair(self, protocol: Protocol, index: int) -> LinePair:
-        """One pair of one scene."""
-        return draw_pair(make_scene(self.name, FIRST_SEED + index), protocol, index)
+    def pair(self, protocol: EvaluationProtocol, index: int) -> LinePair:
+        """One pair of one scene, or of two where nothing is to be found."""
+        scene, seed = self.scene(index), self.first_pair_seed + index
+        if isinstance(protocol, Unrelated):
+            return draw_unrelated(scene, self.scene(index + protocol.seeds_apart), seed)
+        return draw_pair(scene, protocol, seed)
+
+    def scene(self, index: int) -> LineSet:
+        """The scene of that number."""
+        return make_scene(self.kind, self.first_seed + index)
 
 
 @dataclass(frozen=True)
@@ -63,7 +104,7 @@ class Prepared:
 
     @property
     def recorded(self) -> bool:
-        """Whether it has pairs of its own."""
+        """Whether it has its own pairs."""
         return bool(_test_pairs(self.folder))
 
     def config(self) -> dict[str, Any]:
@@ -73,30 +114,35 @@ class Prepared:
         digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
         return {"prepared": read_index(self.folder).dataset, "index": digest}
 
-    def size(self, protocol: Protocol) -> int | None:
+    def size(self, protocol: EvaluationProtocol) -> int | None:
         """Number of test pairs or scenes."""
         return len(_test_pairs(self.folder) if isinstance(protocol, Recorded) else _test_scenes(self.folder))
 
-    def pair(self, protocol: Protocol, index: int) -> LinePair:
+    def pair(self, protocol: EvaluationProtocol, index: int) -> LinePair:
         """One pair, recorded or drawn from one scene."""
         if not isinstance(protocol, Recorded):
-            return draw_pair(read_lines(self.folder / _test_scenes(self.folder)[index].file), protocol, index)
+            return draw_pair(self.scene(index), protocol, index)
         entry = _test_pairs(self.folder)[index]
         source, target = (self._side(name) for name in (entry.source, entry.target))
         pose = Pose.from_matrix(torch.tensor(entry.target_T_source, dtype=torch.float64))
         return LinePair(source, target, pose, torch.tensor(entry.matches or [], dtype=torch.int64).reshape(-1, 2))
 
+    def scene(self, index: int) -> LineSet:
+        """The test scene of that number."""
+        return read_lines(self.folder / _test_scenes(self.folder)[index].file)
+
+    def scene_count(self) -> int:
+        """Number of test scenes."""
+        return len(_test_scenes(self.folder))
+
     def _side(self, name: str) -> LineSet:
-        scene = next((one for one in read_index(self.folder).scenes if one.name == name), None)
+        scene = next((scene for scene in read_index(self.folder).scenes if scene.name == name), None)
         if scene is None:
             raise FormatError(self.folder, f"the index has no scene {name!r}")
         return read_lines(self.folder / scene.file)
 
 
-Dataset = StandIn | Prepared
-
-
-def open_datasets(prepared: dict[str, Path]) -> dict[str, Dataset]:
+def open_datasets(prepared: dict[str, Path]) -> dict[str, StandIn | Prepared]:
     """The datasets of the paper: stand-ins, some of them replaced by prepared ones."""
     unknown = sorted(set(prepared) - set(PAPER_DATASETS))
     if unknown:
@@ -105,9 +151,9 @@ def open_datasets(prepared: dict[str, Path]) -> dict[str, Dataset]:
 
 
 @cache
-def _fingerprint(kind: str) -> str:
+def _fingerprint(kind: str, first_seed: int) -> str:
     """Of the first scene, to a micrometre."""
-    lines = make_scene(kind, FIRST_SEED).pluecker()
+    lines = make_scene(kind, first_seed).pluecker()
     return hashlib.sha256((lines * 1e6).round().long().numpy().tobytes()).hexdigest()[:16]
 
 

@@ -19,20 +19,24 @@ from torch import Tensor
 from plueckernet.data.protocols import LinePair
 from plueckernet.errors import DegenerateError, InputError
 from plueckernet.estimation.icl import IclSettings, icl
-from plueckernet.estimation.matching import top_matches
+from plueckernet.estimation.match_refinement import refine_matches
+from plueckernet.estimation.matching import putative_matches
 from plueckernet.estimation.published import PublishedSettings, published_pose
 from plueckernet.estimation.ransac import RansacSettings, ransac_pose
-from plueckernet.estimation.refinement import refine_matches
-from plueckernet.estimation.scoring import AnchoredLines, Tolerance
+from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, RowScorer
+from plueckernet.estimation.settings import RegistrationSettings
+from plueckernet.evaluation.oracle import anchored, oracle_pose
+from plueckernet.evaluation.paper_noise import ToldSettings, register_told
 from plueckernet.evaluation.protocols import PutativePair
 from plueckernet.evaluation.provenance import weights_hash
 from plueckernet.geometry.lines import LineSet, stack_lines
 from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.residuals import NoiseModel
-from plueckernet.models.matcher import Matcher, pair_up
+from plueckernet.matchers import LineMatcher, MatcherSource, NetworkMatcher
+from plueckernet.models.matcher import pair_up
 from plueckernet.models.regression import PoseRegressor
 from plueckernet.models.weights import load_pretrained, pretrained_path
-from plueckernet.registration import RegistrationSettings, register
+from plueckernet.registration import register
 from plueckernet.result import RegistrationResult
 
 _T = TypeVar("_T")
@@ -41,18 +45,19 @@ Matchability = tuple[Float[Tensor, " m"], Float[Tensor, " n"]]
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """What a method says about a pair, and how long each part of it took."""
+    """What a method says about a pair, and how long each stage took."""
 
     target_T_source: Pose | None
     seconds: Mapping[str, float]  # of features, matching and pose, as far as the method has them
-    matches: Int[Tensor, "k 2"] | None = None  # lines that it takes for one
-    putative: Int[Tensor, "p 2"] | None = None  # lines that it took into account as such, before it had a pose
+    matches: Int[Tensor, "k 2"] | None = None  # lines that the pose aligns
+    putative: Int[Tensor, "p 2"] | None = None  # matches from which the pose was estimated
     matchability: Matchability | None = None  # of source and target lines
     reason: str = ""  # why there is no pose
+    result: RegistrationResult | None = None  # of methods that judge their poses; others accept what they find
 
 
 Estimator = Callable[[LinePair], Estimate]
-Settings = IclSettings | PublishedSettings | RegistrationSettings | RansacSettings | NoiseModel | None
+Settings = IclSettings | PublishedSettings | RegistrationSettings | ToldSettings | RansacSettings | NoiseModel | None
 
 
 @dataclass(frozen=True)
@@ -66,10 +71,10 @@ class Method:
 
     def config(self) -> dict[str, Any]:
         """What its predictions depend on; weights that are not there raise :class:`InputError`."""
-        found: dict[str, Any] = {"method": self.name, "settings": asdict(self.settings) if self.settings else {}}
+        config: dict[str, Any] = {"method": self.name, "settings": asdict(self.settings) if self.settings else {}}
         if self.weights is not None:
-            found["weights"] = weights_hash(self.weights)
-        return found
+            config["weights"] = weights_hash(self.weights)
+        return config
 
     def load(self, device: str = "cpu") -> Estimator:
         """Ready to run."""
@@ -82,8 +87,8 @@ def all_methods(weights: Path | None = None) -> dict[str, Method]:
     def file(name: str) -> Path:
         return Path(name) if weights is None else weights / f"{name}.safetensors"
 
-    told = RegistrationSettings(directed=True, noise_at_origin=True)  # what the paper's method takes for granted
-    found = [
+    told = ToldSettings()  # what the paper's method takes for granted
+    methods = [
         Method("icl", _icl, IclSettings()),
         Method("icl-undirected", _icl, IclSettings(sign_aware=True)),
         Method("ours", _learned, RegistrationSettings(), file("invariant")),
@@ -95,12 +100,18 @@ def all_methods(weights: Path | None = None) -> dict[str, Method]:
     ]
     for domain in ("indoor", "outdoor"):
         net, regressor = file(f"pluecker-{domain}"), file(f"regression-{domain}")
-        found += [
+        methods += [
             Method(f"regression-{domain}", _regression, None, regressor),
             published_method(f"pluecker-{domain}", net),
             Method(f"pluecker-{domain}-refined", _registered, told, net),
         ]
-    return {method.name: method for method in found}
+    return {method.name: method for method in methods}
+
+
+def register_method(matcher: str, directed: bool = False) -> Method:
+    """:func:`plueckernet.register` with some matcher: "descriptors", weights of the package, or a file of weights."""
+    weights = None if matcher == "descriptors" else Path(matcher)
+    return Method(f"register-{Path(matcher).stem}", _registered, RegistrationSettings(directed=directed), weights)
 
 
 def published_method(name: str, weights: Path) -> Method:
@@ -123,26 +134,31 @@ def _icl(method: Method, _device: str) -> Estimator:
 
 
 def _registered(method: Method, device: str) -> Estimator:
-    """Our pipeline with other matches than the default's: of descriptors or, with weights, of the paper's network."""
-    settings = _settings(method, RegistrationSettings)
+    """Our pipeline with other matches than the default's: of descriptors or, with weights, of some network."""
     matcher = "descriptors" if method.weights is None else str(pretrained_path(method.weights))
 
     def estimate(pair: LinePair) -> Estimate:
-        return _of_result(register(pair.source, pair.target, matcher=matcher, settings=settings, device=device), None)
+        return _of_result(_register(pair, matcher, method, device), None)
 
     return estimate
 
 
+def _register(pair: LinePair, matcher: MatcherSource, method: Method, device: str) -> RegistrationResult:
+    """As a user would, or told what the paper's protocol takes for granted."""
+    if isinstance(method.settings, ToldSettings):
+        return register_told(pair.source, pair.target, matcher, method.settings, device)
+    settings = _settings(method, RegistrationSettings)
+    return register(pair.source, pair.target, matcher=matcher, settings=settings, device=device)
+
+
 def _bound(method: Method, _device: str) -> Estimator:
-    """Maximum likelihood with the right matches and the noise known, which is taken to be normal."""
+    """Maximum likelihood with the right matches and the noise known."""
     noise = _settings(method, NoiseModel)
 
     def estimate(pair: LinePair) -> Estimate:
         start = time.perf_counter()
-        source, target = _rows(pair, pair.matches)
-        result = refine_matches(pair.target_T_source, source, target, noise)
-        seconds = {"pose": time.perf_counter() - start}
-        return Estimate(None if result is None else result.pose, seconds, pair.matches, reason="undetermined")
+        pose = oracle_pose(pair, noise)
+        return Estimate(pose, {"pose": time.perf_counter() - start}, pair.matches, reason="undetermined")
 
     return estimate
 
@@ -168,13 +184,13 @@ def _our_ransac(method: Method, _device: str) -> Estimator:
         given = _given(pair)
         source, target = _rows(pair, given)
         likely = torch.ones(len(source), dtype=torch.float64)
-        found = ransac_pose(source, target, likely, Tolerance(), settings)
-        if not len(found.scores):
-            return Estimate(None, {"pose": time.perf_counter() - start}, reason="no two matches agree")
-        refined = refine_matches(found.poses[0], source, target, NoiseModel())
+        ranked = ransac_pose(RowScorer(source, target, InlierThreshold()), likely, settings)
+        if not len(ranked.scores):
+            return Estimate(None, {"pose": time.perf_counter() - start}, reason="no two matches are compatible")
+        refined = refine_matches(ranked.poses[0], source, target, NoiseModel())
         seconds = {"pose": time.perf_counter() - start}
         if refined is None:
-            return Estimate(found.poses[0], seconds)
+            return Estimate(ranked.poses[0], seconds)
         return Estimate(refined.pose, seconds, given[refined.matches[:, 0]])
 
     return estimate
@@ -187,24 +203,24 @@ def _given(pair: LinePair) -> Int[Tensor, "k 2"]:
 def _rows(pair: LinePair, matches: Int[Tensor, "k 2"]) -> tuple[AnchoredLines, AnchoredLines]:
     """The matched lines, anchored where the paper's noise acts: at the feet from either frame's origin."""
     origin = torch.zeros(3, dtype=torch.float64)
-    sides = ((pair.source, matches[:, 0]), (pair.target, matches[:, 1]))
-    source, target = (AnchoredLines.of(lines[rows].replaced(ids=None), origin) for lines, rows in sides)
-    return source, target
+    return anchored(pair.source[matches[:, 0]], origin), anchored(pair.target[matches[:, 1]], origin)
 
 
 # With networks
 
 
-class TimedMatcher:
-    """A network that remembers how long its features took and which lines it thought had a match."""
+class TimedMatcher(LineMatcher):
+    """The matcher of some weights; it records the time of its features and the matchability of the lines."""
 
-    def __init__(self, network: Matcher, device: str) -> None:
-        self._network, self._device = network, device
+    def __init__(self, weights: Path, device: str) -> None:
+        matcher = NetworkMatcher.load(weights, device)
+        self.name, self.frame, self.calibration = matcher.name, matcher.frame, matcher.calibration
+        self._network, self._device = matcher.network, device
         self.features = 0.0
         self.matchability: Matchability | None = None
 
     @torch.no_grad()
-    def __call__(self, source: LineSet, target: LineSet) -> Float[Tensor, "m n"]:
+    def match(self, source: LineSet, target: LineSet) -> Float[Tensor, "m n"]:
         """Log-probability of each pair."""
         start = time.perf_counter()
         sides = [stack_lines([lines.to(self._device)]) for lines in (source, target)]
@@ -218,25 +234,22 @@ class TimedMatcher:
 
 
 def _learned(method: Method, device: str) -> Estimator:
-    matcher = TimedMatcher(_matcher(method, device), device)
-    settings = _settings(method, RegistrationSettings)
+    matcher = TimedMatcher(pretrained_path(_weights(method)), device)
 
     def estimate(pair: LinePair) -> Estimate:
-        return _of_result(
-            register(pair.source, pair.target, matcher=matcher, settings=settings, device=device), matcher
-        )
+        return _of_result(_register(pair, matcher, method, device), matcher)
 
     return estimate
 
 
 def _published(method: Method, device: str) -> Estimator:
     """The paper: the most probable matches, two-line RANSAC, joint optimisation."""
-    matcher = TimedMatcher(_matcher(method, device), device)
+    matcher = TimedMatcher(pretrained_path(_weights(method)), device)
     settings = _settings(method, PublishedSettings)
 
     def estimate(pair: LinePair) -> Estimate:
         start = time.perf_counter()
-        best = top_matches(matcher(pair.source, pair.target), settings.matches)
+        best = putative_matches(matcher.match(pair.source, pair.target), settings.matches)
         matched = time.perf_counter()
         rows, inliers, pose, reason = torch.stack([best.source, best.target], -1), None, None, ""
         try:
@@ -270,19 +283,12 @@ def _regression(method: Method, device: str) -> Estimator:
 
 def _of_result(result: RegistrationResult, matcher: TimedMatcher | None) -> Estimate:
     match, features = result.timings["match"], 0.0 if matcher is None else matcher.features
-    pose = sum(result.timings.values()) - match
-    seconds = {"features": features, "matching": match - features, "pose": pose}
-    found = None if result.target_T_source is None else result.target_T_source.to("cpu")
-    rows = None if found is None else result.inliers.cpu()
-    known = None if matcher is None else matcher.matchability
-    return Estimate(found, seconds, rows, result.matches.cpu(), known, result.reason)
-
-
-def _matcher(method: Method, device: str) -> Matcher:
-    network = load_pretrained(pretrained_path(_weights(method)), device)
-    if not isinstance(network, Matcher):
-        raise InputError(f"{method.weights}: expected weights of a matcher")
-    return network
+    rest = sum(result.timings.values()) - match
+    seconds = {"features": features, "matching": match - features, "pose": rest}
+    pose = result.target_T_source
+    rows = None if pose is None else result.inliers
+    matchability = None if matcher is None else matcher.matchability
+    return Estimate(pose, seconds, rows, result.matches, matchability, result.reason, result)
 
 
 def _weights(method: Method) -> Path:

@@ -8,17 +8,16 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from plueckernet.evaluation.outcomes import RIGHT, is_right
+from plueckernet.evaluation.rates import Rate
 from plueckernet.geometry.pose import Pose
 
-SUCCESS = (5.0, 0.5)  # degrees and metres within which a pose is right
-STRICT = (1.0, 0.1)
 
-
-def pose_error(found: Pose | None, truth: Pose) -> tuple[float, float]:
+def pose_error(pose: Pose | None, truth: Pose) -> tuple[float, float]:
     """``arccos((tr(R_gt^T R) - 1) / 2)`` in degrees and ``|t_gt - t|`` in metres."""
-    if found is None:
+    if pose is None:
         return math.inf, math.inf
-    return float(found.angle_to(truth).rad2deg()), float((found.translation - truth.translation).norm())
+    return float(pose.angle_to(truth).rad2deg()), float((pose.translation - truth.translation).norm())
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
@@ -26,12 +25,12 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     if not len(ordered):
         return math.inf, math.inf, math.inf
-    first, median, third = (_at(ordered, share * (len(ordered) - 1)) for share in (0.25, 0.5, 0.75))
+    first, median, third = (_at(ordered, fraction * (len(ordered) - 1)) for fraction in (0.25, 0.5, 0.75))
     return first, median, third
 
 
 def recall(values: Sequence[float], thresholds: Sequence[float]) -> Float[np.ndarray, " t"]:
-    """Share of errors below each threshold."""
+    """Fraction of errors below each threshold."""
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     below = np.searchsorted(ordered, np.asarray(thresholds, dtype=np.float64), side="left")
     return below / max(1, len(ordered))
@@ -44,16 +43,13 @@ def area_under_recall(values: Sequence[float], largest: float) -> float:
     return float(np.mean([max(0.0, 1 - value / largest) for value in values]))
 
 
-def success_rate(
-    rotation: Sequence[float], translation: Sequence[float], limits: tuple[float, float] = SUCCESS
-) -> float:
-    """Share of poses right to some degrees and metres."""
-    right = [turn < limits[0] and shift < limits[1] for turn, shift in zip(rotation, translation, strict=True)]
-    return sum(right) / max(1, len(right))
+def success_rate(errors: Sequence[tuple[float, float]], limits: tuple[float, float] = RIGHT) -> Rate:
+    """How many errors are below some degrees and metres."""
+    return Rate.of([is_right(error, limits) for error in errors])
 
 
 def _at(ordered: Float[np.ndarray, " n"], place: float) -> float:
     """Linear interpolation that never subtracts infinities."""
     low, high = ordered[math.floor(place)], ordered[math.ceil(place)]
-    share = place - math.floor(place)
-    return float(low) if share == 0 or low == high else float(low + share * (high - low))
+    weight = place - math.floor(place)
+    return float(low) if weight == 0 or low == high else float(low + weight * (high - low))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 else:  # matplotlib is an extra
     Axes = Axis = Figure = Any
 
-_STYLE: Any = {
+_RC: Any = {
     "font.size": 9,
     "axes.titlesize": 9,
     "axes.spines.top": False,
@@ -37,7 +37,7 @@ _WIDTH = 100  # letters of a legend's row
 
 
 @dataclass(frozen=True)
-class Look:
+class PlotStyle:
     """How a method is drawn wherever it appears."""
 
     colour: str
@@ -46,26 +46,26 @@ class Look:
 
 
 # Colours that people who see few still tell apart (Okabe and Ito).
-LOOKS = {
-    "ours": Look("#d55e00", "o"),
-    "ours-told": Look("#cc79a7", "h", "--"),
-    "ours-without-weights": Look("#e69f00", "v", "--"),
-    "pluecker": Look("#0072b2", "s"),
-    "pluecker-cross": Look("#0072b2", "D", ":"),
-    "pluecker-refined": Look("#56b4e9", "P", "--"),
-    "icl": Look("#555555", "^"),
-    "icl-undirected": Look("#555555", "x", "--"),
-    "regression": Look("#009e73", "d"),
-    "bound": Look("#000000", "", ":"),
-    "ransac-published": Look("#0072b2", "s"),
-    "ransac-ours": Look("#d55e00", "o"),
+PLOT_STYLES = {
+    "ours": PlotStyle("#d55e00", "o"),
+    "ours-told": PlotStyle("#cc79a7", "h", "--"),
+    "ours-without-weights": PlotStyle("#e69f00", "v", "--"),
+    "pluecker": PlotStyle("#0072b2", "s"),
+    "pluecker-cross": PlotStyle("#0072b2", "D", ":"),
+    "pluecker-refined": PlotStyle("#56b4e9", "P", "--"),
+    "icl": PlotStyle("#555555", "^"),
+    "icl-undirected": PlotStyle("#555555", "x", "--"),
+    "regression": PlotStyle("#009e73", "d"),
+    "bound": PlotStyle("#000000", "", ":"),
+    "ransac-published": PlotStyle("#0072b2", "s"),
+    "ransac-ours": PlotStyle("#d55e00", "o"),
 }
 PAPER_MARKER = "*"  # of numbers that the paper publishes, in the colour of the method
 
 
-def look(method: str) -> Look:
-    """The look of a method by its key."""
-    return LOOKS[method]
+def plot_style(method: str) -> PlotStyle:
+    """The style of a method by its key."""
+    return PLOT_STYLES[method]
 
 
 def style() -> AbstractContextManager[None]:
@@ -74,7 +74,7 @@ def style() -> AbstractContextManager[None]:
         import matplotlib
     except ImportError as error:
         raise MissingDependencyError("matplotlib", "plot") from error
-    return matplotlib.rc_context(_STYLE)
+    return matplotlib.rc_context(_RC)
 
 
 def panels(
@@ -93,27 +93,27 @@ def draw(
 ) -> None:
     """One curve; points that are None are left out."""
     known = [(a, b) for a, b in zip(x, y, strict=True) if b is not None]
-    one = look(method)
+    drawn = plot_style(method)
     axes.plot(
         [a for a, _ in known],
         [b for _, b in known],
-        color=one.colour,
-        marker=one.marker if markers else "",
-        linestyle=one.dash,
+        color=drawn.colour,
+        marker=drawn.marker if markers else "",
+        linestyle=drawn.dash,
         label=label,
     )
 
 
 def draw_paper(axes: Axes, x: Sequence[float], y: Sequence[float], method: str, label: str) -> None:
     """Numbers that the paper publishes, as stars."""
-    axes.plot(x, y, color=look(method).colour, marker=PAPER_MARKER, markersize=10, linestyle="", label=label,
+    axes.plot(x, y, color=plot_style(method).colour, marker=PAPER_MARKER, markersize=10, linestyle="", label=label,
               markeredgecolor="white", markeredgewidth=0.6, zorder=5)  # fmt: skip
 
 
 def draw_range(axes: Axes, place: int, quartiles: Sequence[float | None], method: str, *, paper: bool = False) -> None:
     """Quartiles at a place of the vertical axis: a bar from the first to the third and the median on it."""
     first, median, third = quartiles
-    colour = look(method).colour
+    colour = plot_style(method).colour
     if first is not None and third is not None:
         axes.plot([first, third], [place, place], color=colour, linewidth=5, alpha=0.35, solid_capstyle="butt")
     if median is not None:
@@ -129,8 +129,8 @@ def draw_bars(
     for i, (method, heights) in enumerate(values.items()):
         places = [group - 0.4 + (i + 0.5) * width for group in range(len(groups))]
         known = [0.0 if height is None else height for height in heights]
-        axes.bar(places, known, width=0.92 * width, color=look(method).colour, label=labels[method],
-                 hatch="//" if look(method).dash == "--" else "", edgecolor="white", linewidth=0)  # fmt: skip
+        axes.bar(places, known, width=0.92 * width, color=plot_style(method).colour, label=labels[method],
+                 hatch="//" if plot_style(method).dash == "--" else "", edgecolor="white", linewidth=0)  # fmt: skip
     axes.set_xticks(range(len(groups)), groups)
     axes.grid(visible=False, axis="x")
 
@@ -150,13 +150,12 @@ def finish(figure: Figure, axes: Sequence[Sequence[Axes]], *, legend: bool = Tru
     """One legend above all panels, each method in it once."""
     if not legend:
         return figure
-    found = {}
-    for row in axes:
-        for one in row:
-            handles, labels = one.get_legend_handles_labels()
-            found.update({label: handle for handle, label in zip(handles, labels, strict=True) if label not in found})
-    columns = _WIDTH // (max(map(len, found), default=0) + 6)  # letters of the longest label, and its handle
-    figure.legend(found.values(), found.keys(), loc="outside upper center", ncols=max(1, min(4, columns)))
+    entries: dict[str, Any] = {}
+    for panel in (panel for row in axes for panel in row):
+        handles, labels = panel.get_legend_handles_labels()
+        entries |= {label: handle for label, handle in zip(labels, handles, strict=True) if label not in entries}
+    columns = _WIDTH // (max(map(len, entries), default=0) + 6)  # letters of the longest label, and its handle
+    figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=max(1, min(4, columns)))
     return figure
 
 

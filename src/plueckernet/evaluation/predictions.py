@@ -1,4 +1,4 @@
-"""Predictions, one line of JSON a pair, kept in a folder with the config that made them.
+"""Predictions, one line of JSON per pair, kept in a folder with the config that made them.
 
 A folder holds one cell: a method on the pairs of a protocol on a dataset. More pairs are appended; a folder made by
 another config is refused, so that no metric ever mixes two.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -20,23 +21,26 @@ from torch import Tensor
 
 from plueckernet.data.protocols import LinePair
 from plueckernet.errors import DegenerateError, FormatError, InputError
-from plueckernet.evaluation.datasets import Dataset, StandIn
+from plueckernet.evaluation.datasets import EvaluationDataset
 from plueckernet.evaluation.methods import Estimate, Estimator, Matchability, Method
 from plueckernet.evaluation.metrics import pose_error
-from plueckernet.evaluation.protocols import Protocol, describe, slug
+from plueckernet.evaluation.outcomes import Outcome, is_right
+from plueckernet.evaluation.protocols import EvaluationProtocol, UnrelatedPair, protocol_config, slug
 from plueckernet.evaluation.sources import project_tree, source_hash
 from plueckernet.geometry.pose import Pose
 from plueckernet.io.atomic import atomic_write
+from plueckernet.result import RegistrationResult
 
 _CONFIG, _LINES = "config.json", "predictions.jsonl"
+Matrix = tuple[tuple[float, ...], ...]  # 4 x 4
 
 
 @dataclass(frozen=True)
 class Cell:
     """What one number of a table is made of."""
 
-    dataset: Dataset
-    protocol: Protocol
+    dataset: EvaluationDataset
+    protocol: EvaluationProtocol
     method: Method
 
     @property
@@ -46,24 +50,24 @@ class Cell:
 
     def config(self) -> dict[str, Any]:
         """Everything that its predictions depend on."""
-        found = {
+        config = {
             "dataset": self.dataset.config(),
-            "protocol": describe(self.protocol),
+            "protocol": protocol_config(self.protocol),
             "method": self.method.config(),
-            "sources": _sources(self.method.build, type(self.dataset).__name__),
+            "sources": _sources(self.method.build, type(self.dataset)),
         }
-        kept: dict[str, Any] = json.loads(json.dumps(found))  # as it will be read back
+        kept: dict[str, Any] = json.loads(json.dumps(config))  # as it will be read back
         return kept
 
 
 @cache
-def _sources(build: Callable[..., Estimator], dataset: str) -> str:
+def _sources(build: Callable[..., Estimator], dataset: type) -> str:
     """Hash of the code that predictions depend on: a method's, a dataset's and that of :func:`predict`.
 
     It is finer than whole modules: predictions of ICL outlive a change of ``register()``. A method that is defined
     outside of the project counts with its whole file.
     """
-    roots = [f"{__name__}:{predict.__name__}", f"{StandIn.__module__}:{dataset}"]
+    roots = [f"{__name__}:{predict.__name__}", f"{dataset.__module__}:{dataset.__name__}"]
     if project_tree().path(build.__module__) is None:
         return source_hash(*roots, extra_files=[Path(inspect.getfile(build))])
     return source_hash(*roots, f"{build.__module__}:{build.__qualname__.partition('.')[0]}")
@@ -75,30 +79,49 @@ class Prediction:
 
     pair: int  # place of the scene in its dataset
     status: str  # found, failed or skipped
+    accepted: bool  # whether the method calls its pose a success; methods that do not judge accept every pose
     reason: str  # why nothing was found
-    truth: tuple[tuple[float, ...], ...]  # target_T_source
-    pose: tuple[tuple[float, ...], ...] | None
+    truth: Matrix | None  # target_T_source; None for maps of different places
+    pose: Matrix | None
+    best: Matrix | None  # the pose or, where none was accepted, the best candidate
     lines: tuple[int, int]  # of source and target
     common: int  # true matches
+    common_lines: int  # lines that have a match, of the side that has fewer
     matches: int  # claimed
     right: int  # of which true
-    putative: int  # that a pose was looked for among
+    putative: int  # matches from which the pose was estimated
     putative_right: int  # of which true
     seconds: Mapping[str, float]
     matchable: float | None  # mean matchability of lines that have a match, times the number of lines
     unmatchable: float | None  # of those that have none
+    squared_error: float | None  # of a right pose, normalised by its covariance; six on average if that is honest
+    evidence: Mapping[str, int | float | None] | None  # that the status was reached from
 
     @cached_property
     def error(self) -> tuple[float, float]:
-        """Degrees and metres; infinite without a pose."""
-        found = None if self.pose is None else _pose(self.pose)
-        return pose_error(found, _pose(self.truth))
+        """Degrees and metres of the pose; infinite without one."""
+        return self._error(self.pose)
+
+    @cached_property
+    def best_error(self) -> tuple[float, float]:
+        """Degrees and metres of the best pose, accepted or not."""
+        return self._error(self.best)
+
+    def outcome(self) -> Outcome:
+        """What is counted."""
+        error = None if self.best is None else self.best_error
+        return Outcome(error, self.accepted, self.common_lines, self.putative_right)
+
+    def _error(self, matrix: Matrix | None) -> tuple[float, float]:
+        if self.truth is None:
+            return math.inf, math.inf
+        return pose_error(None if matrix is None else _pose(matrix), _pose(self.truth))
 
 
 def predict(cell: Cell, estimator: Estimator, index: int, device: str = "cpu") -> Prediction:
     """Draw a pair and ask the method; input that it cannot use is a skipped pair, not an error.
 
-    On the CPU times are those of the processor: what else the machine does makes no difference.
+    On the CPU the times are CPU times: what else the machine does makes no difference.
     """
     pair = cell.dataset.pair(cell.protocol, index)
     start = time.process_time()
@@ -110,18 +133,26 @@ def predict(cell: Cell, estimator: Estimator, index: int, device: str = "cpu") -
     except InputError as error:
         estimate, status = Estimate(None, {}, reason=str(error)), "skipped"
     spent = time.process_time() - start if device == "cpu" else sum(estimate.seconds.values())
-    found = estimate.target_T_source
-    claimed = estimate.matches if found is not None and estimate.matches is not None else pair.matches[:0]
+    return _compared(pair, estimate, index, status, spent)
+
+
+def _compared(pair: LinePair, estimate: Estimate, index: int, status: str, spent: float) -> Prediction:
+    pose, result = estimate.target_T_source, estimate.result
+    claimed = estimate.matches if pose is not None and estimate.matches is not None else pair.matches[:0]
     putative = pair.matches[:0] if estimate.putative is None else estimate.putative
     matchable, unmatchable = _matchabilities(pair, estimate.matchability)
+    best = pose if pose is not None or result is None else _first_alternative(result)
     return Prediction(
         pair=index,
         status=status,
-        reason="" if found is not None else estimate.reason,
-        truth=_rows(pair.target_T_source),
-        pose=None if found is None else _rows(found),
+        accepted=pose is not None and (result is None or result.ok),
+        reason="" if pose is not None else estimate.reason,
+        truth=None if isinstance(pair, UnrelatedPair) else _matrix(pair.target_T_source),
+        pose=None if pose is None else _matrix(pose),
+        best=None if best is None else _matrix(best),
         lines=(len(pair.source), len(pair.target)),
         common=len(pair.matches),
+        common_lines=min(len(pair.matches[:, side].unique()) for side in (0, 1)),
         matches=len(claimed),
         right=_right(claimed, pair),
         putative=len(putative),
@@ -129,11 +160,29 @@ def predict(cell: Cell, estimator: Estimator, index: int, device: str = "cpu") -
         seconds=_scaled(estimate.seconds, spent),
         matchable=matchable,
         unmatchable=unmatchable,
+        squared_error=None if result is None else _squared_error(result, pair),
+        evidence=None if result is None else asdict(result.evidence),
     )
 
 
+def _first_alternative(result: RegistrationResult) -> Pose | None:
+    """The best candidate of a registration that accepted none."""
+    return result.alternatives[0].target_T_source.to("cpu") if result.alternatives else None
+
+
+def _squared_error(result: RegistrationResult, pair: LinePair) -> float | None:
+    """Of a right pose, in units of its covariance."""
+    if result.target_T_source is None or result.covariance is None or isinstance(pair, UnrelatedPair):
+        return None
+    pose, covariance = result.target_T_source.to("cpu"), result.covariance.cpu()
+    if not is_right(pose_error(pose, pair.target_T_source)):
+        return None
+    xi = (pair.target_T_source @ pose.inverse()).log()
+    return float(xi @ torch.linalg.solve(covariance, xi))
+
+
 def _checked(estimate: Estimate) -> Estimate:
-    """The same, or, if what was found is no rigid motion, nothing found."""
+    """The same estimate; without its pose if that is no rigid motion."""
     if estimate.target_T_source is None:
         return estimate
     try:
@@ -158,9 +207,9 @@ class Store:
         if kept != config:
             changed = ", ".join(_differences(kept, config))
             raise InputError(f"{folder} holds predictions of another config ({changed}): remove it or choose another")
-        return {one.pair: one for one in _read_lines(folder / _LINES)}
+        return {prediction.pair: prediction for prediction in _read_lines(folder / _LINES)}
 
-    def append(self, cell: Cell, found: Iterable[Prediction]) -> None:
+    def append(self, cell: Cell, predictions: Iterable[Prediction]) -> None:
         """Keep more pairs of a cell."""
         folder = self.root / cell.folder
         if not (folder / _CONFIG).exists():
@@ -168,7 +217,7 @@ class Store:
             with atomic_write(folder / _CONFIG) as stream:
                 stream.write(json.dumps(cell.config(), indent=1) + "\n")
         with (folder / _LINES).open("a", encoding="utf-8") as stream:
-            stream.writelines(json.dumps(asdict(one), allow_nan=False) + "\n" for one in found)
+            stream.writelines(json.dumps(asdict(entry), allow_nan=False) + "\n" for entry in predictions)
 
 
 def _read_lines(path: Path) -> list[Prediction]:
@@ -188,8 +237,8 @@ def _parsed(line: str, path: Path, number: int) -> Prediction:
         content = json.loads(line)
         if set(content) != names:
             raise ValueError(f"expected the keys {', '.join(sorted(names))}")
-        content["truth"] = tuple(map(tuple, content["truth"]))
-        content["pose"] = None if content["pose"] is None else tuple(map(tuple, content["pose"]))
+        for name in ("truth", "pose", "best"):
+            content[name] = None if content[name] is None else tuple(map(tuple, content[name]))
         content["lines"] = tuple(content["lines"])
     except (TypeError, ValueError) as error:
         raise FormatError(path, f"no prediction: {error}", number) from error
@@ -203,20 +252,20 @@ def _json(path: Path) -> Any:
         raise FormatError(path, f"no readable config: {error}") from error
 
 
-def _differences(one: Any, other: Any, place: str = "") -> list[str]:
+def _differences(kept: Any, present: Any, place: str = "") -> list[str]:
     """Names of the entries in which two configs differ."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        keys = sorted({*one, *other})
-        return [name for key in keys for name in _differences(one.get(key), other.get(key), f"{place}.{key}")]
-    return [] if one == other else [place.lstrip(".")]
+    if isinstance(kept, Mapping) and isinstance(present, Mapping):
+        keys = sorted({*kept, *present})
+        return [name for key in keys for name in _differences(kept.get(key), present.get(key), f"{place}.{key}")]
+    return [] if kept == present else [place.lstrip(".")]
 
 
-def _matchabilities(pair: LinePair, found: Matchability | None) -> tuple[float | None, float | None]:
-    """Mean over lines with and without a match, of both sides, where 1 is what each would have if all had the same."""
-    if found is None or (len(found[0]), len(found[1])) != (len(pair.source), len(pair.target)):
-        return None, None  # a method that looked at a part of the lines only
+def _matchabilities(pair: LinePair, given: Matchability | None) -> tuple[float | None, float | None]:
+    """Means over lines with and without a match, of both sides; 1 is the mean over all lines."""
+    if given is None or (len(given[0]), len(given[1])) != (len(pair.source), len(pair.target)):
+        return None, None  # the method looked at some of the lines only
     having, lacking = [], []
-    for side, values in enumerate(found):
+    for side, values in enumerate(given):
         has = torch.zeros(len(values), dtype=torch.bool)
         has[pair.matches[:, side]] = True
         relative = values.double() / values.double().mean().clamp_min(1e-300)
@@ -225,10 +274,10 @@ def _matchabilities(pair: LinePair, found: Matchability | None) -> tuple[float |
     return _mean(torch.cat(having)), _mean(torch.cat(lacking))
 
 
-def _scaled(seconds: Mapping[str, float], together: float) -> dict[str, float]:
-    """The same shares of another whole."""
+def _scaled(seconds: Mapping[str, float], total: float) -> dict[str, float]:
+    """The same proportions of another total."""
     whole = sum(seconds.values())
-    return {stage: together * one / whole for stage, one in seconds.items()} if whole else {}
+    return {stage: total * spent / whole for stage, spent in seconds.items()} if whole else {}
 
 
 def _mean(values: Tensor) -> float | None:
@@ -241,7 +290,7 @@ def _right(claimed: Tensor, pair: LinePair) -> int:
     return int(torch.isin(claimed[:, 0] * width + claimed[:, 1], pair.matches[:, 0] * width + pair.matches[:, 1]).sum())
 
 
-def _rows(pose: Pose) -> tuple[tuple[float, ...], ...]:
+def _matrix(pose: Pose) -> Matrix:
     return tuple(map(tuple, pose.matrix().tolist()))
 
 

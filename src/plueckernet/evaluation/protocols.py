@@ -1,4 +1,4 @@
-"""Protocols that only experiments need, beside those of :mod:`plueckernet.data.protocols`."""
+"""Protocols that only the evaluation needs, beside those of :mod:`plueckernet.data.protocols`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -18,14 +18,15 @@ from plueckernet.data.protocols import (
     PaperProtocol,
     ScanProtocol,
     sample_pair,
+    unrelated_pair,
     with_noise,
 )
 from plueckernet.errors import InputError
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose, rotation_exp
 
-_STILL = PaperProtocol(angle=0.0, translation=0.0)
-_WHOLE = PaperProtocol(keep=1.0)
+_NO_MOTION = PaperProtocol(angle=0.0, translation=0.0)
+_ALL_LINES = PaperProtocol(keep=1.0)
 _VEHICLE = Noise(position=0.05, position_limit=0.25, direction=1.0, direction_limit=2.5)
 
 
@@ -35,16 +36,16 @@ class Placed:
 
     angle: float = 0.0  # degrees about a random axis
     distance: float = 0.0  # m in a random direction
-    base: PaperProtocol = _STILL
+    base: PaperProtocol = _NO_MOTION
 
 
 @dataclass(frozen=True)
 class Putative:
-    """The paper's pair with putative matches given, of which a share is wrong."""
+    """The paper's pair with putative matches given, some of them wrong."""
 
-    wrong: float = 0.5
+    wrong: float = 0.5  # fraction of the matches
     count: int = 200  # at most
-    base: PaperProtocol = _WHOLE
+    base: PaperProtocol = _ALL_LINES
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,20 @@ class Driving:
     step: float = 6.0  # m it moves at most
     turn: float = 12.0  # degrees it turns at most about the vertical; a third of that about the other axes
     radius: float = 10.0  # m within which lines are seen
-    seen: float = 0.25  # share of them that a view shows
+    seen: float = 0.25  # fraction of them that a view shows
     noise: Noise = _VEHICLE
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """Pairs as a prepared dataset has them."""
+    """Pairs as a dataset has them."""
+
+
+@dataclass(frozen=True)
+class Unrelated:
+    """Maps of two different scenes, drawn in turn as random parts and as surveys: there is nothing to find."""
+
+    seeds_apart: int = 500_000  # between the scene of the source and that of the target
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +78,22 @@ class PutativePair(LinePair):
     putative: Int[Tensor, "p 2"]
 
 
-Protocol = PaperProtocol | AnyProtocol | ScanProtocol | Placed | Putative | Driving | Recorded
+@dataclass(frozen=True, eq=False)
+class CentredPair(LinePair):
+    """A pair whose noise acts at the feet of the lines from a point that is not the origin."""
+
+    source_centre: Float[Tensor, "3"]
+    target_centre: Float[Tensor, "3"]
 
 
-def draw_pair(scene: LineSet, protocol: Protocol, seed: int) -> LinePair:
+class UnrelatedPair(LinePair):
+    """Two maps of different places; its pose means nothing, and it has no matches."""
+
+
+EvaluationProtocol = PaperProtocol | AnyProtocol | ScanProtocol | Placed | Putative | Driving | Recorded | Unrelated
+
+
+def draw_pair(scene: LineSet, protocol: EvaluationProtocol, seed: int) -> LinePair:
     """One pair of a scene under any protocol; the same seed gives the same pair."""
     if isinstance(protocol, Placed):
         return _placed(sample_pair(scene, protocol.base, seed), protocol, seed)
@@ -81,30 +101,44 @@ def draw_pair(scene: LineSet, protocol: Protocol, seed: int) -> LinePair:
         return _putative(sample_pair(scene, protocol.base, seed), protocol, seed)
     if isinstance(protocol, Driving):
         return _driving(scene, protocol, torch.Generator().manual_seed(seed))
-    if isinstance(protocol, Recorded):
-        raise InputError("recorded pairs come from a prepared dataset and are not drawn from a scene")
-    return sample_pair(scene, protocol, seed)
+    if isinstance(protocol, Recorded | Unrelated):
+        raise InputError(f"{type(protocol).__name__} pairs are not drawn from one scene")
+    pair = sample_pair(scene, protocol, seed)
+    return _centred(pair, scene) if isinstance(protocol, AnyProtocol) else pair
 
 
-def describe(protocol: Protocol) -> dict[str, Any]:
+def draw_unrelated(first: LineSet, second: LineSet, seed: int) -> UnrelatedPair:
+    """Two maps of different scenes; odd seeds give random parts, even ones surveys."""
+    protocol = AnyProtocol() if seed % 2 else ScanProtocol()
+    source, target = unrelated_pair(first, second, protocol, seed)
+    return UnrelatedPair(source, target, Pose.identity(), torch.zeros(0, 2, dtype=torch.int64))
+
+
+def protocol_config(protocol: EvaluationProtocol) -> dict[str, Any]:
     """The protocol as plain data, with its name."""
     return {"protocol": type(protocol).__name__, **asdict(protocol)}
 
 
-def slug(protocol: Protocol) -> str:
+def slug(protocol: EvaluationProtocol) -> str:
     """A short name fit for a folder: the protocol and what is not at its default."""
     return "-".join([type(protocol).__name__.removesuffix("Protocol").lower(), *_changes(protocol)])
 
 
 def _changes(value: Any) -> list[str]:
     standard = type(value)()
-    found: list[str] = []
+    words: list[str] = []
     for field in fields(value):
-        one, usual = getattr(value, field.name), getattr(standard, field.name)
-        if one == usual:
+        entry, usual = getattr(value, field.name), getattr(standard, field.name)
+        if entry == usual:
             continue
-        found += _changes(one) if is_dataclass(one) else [f"{field.name}{one:g}"]
-    return found
+        words += _changes(entry) if is_dataclass(entry) else [f"{field.name}{entry:g}"]
+    return words
+
+
+def _centred(pair: LinePair, scene: LineSet) -> CentredPair:
+    centre = scene.centre()
+    there = pair.target_T_source.act(centre[None])[0]
+    return CentredPair(pair.source, pair.target, pair.target_T_source, pair.matches, centre, there)
 
 
 def _placed(pair: LinePair, protocol: Placed, seed: int) -> LinePair:
@@ -134,8 +168,8 @@ def _driving(scene: LineSet, protocol: Driving, generator: torch.Generator) -> L
     views = [_view(scene, pose, protocol, generator) for pose in (world_T_first, world_T_first @ first_T_second)]
     (source, rows), (target, columns) = views
     places = torch.full((len(scene),), -1).scatter(0, columns, torch.arange(len(columns)))
-    found = places[rows]
-    matches = torch.stack([torch.arange(len(rows))[found >= 0], found[found >= 0]], -1)
+    seen_again = places[rows]
+    matches = torch.stack([torch.arange(len(rows))[seen_again >= 0], seen_again[seen_again >= 0]], -1)
     return LinePair(source, target, first_T_second.inverse(), matches)
 
 

@@ -2,46 +2,49 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeVar
 
-from plueckernet.errors import FormatError
-from plueckernet.evaluation.experiments import Document, Experiment
+from plueckernet.evaluation.documents import ResultDocument, read_result, write_result
+from plueckernet.evaluation.experiments import Experiment
 from plueckernet.evaluation.plots import save_figure, style
-from plueckernet.evaluation.provenance import environment
+from plueckernet.evaluation.provenance import provenance
 from plueckernet.evaluation.runner import Runner
-from plueckernet.io.atomic import atomic_write
+
+_V = TypeVar("_V")
 
 
-def reproduce(experiment: Experiment, runner: Runner, out: Path) -> Document:
+def reproduce(experiment: Experiment[_V], runner: Runner, out: Path) -> ResultDocument[_V]:
     """Run one experiment and write ``OUT/NAME.json``, ``.md``, ``.tex`` and its figures."""
-    document = {"experiment": experiment.name, "metadata": environment(), **experiment.run(runner)}
-    out.mkdir(parents=True, exist_ok=True)
-    with atomic_write(out / f"{experiment.name}.json") as stream:
-        stream.write(json.dumps(document, indent=1, allow_nan=False) + "\n")
-    tables = experiment.tables(document)
-    (out / f"{experiment.name}.md").write_text("\n\n".join(one.markdown() for one in tables) + "\n", encoding="utf-8")
-    (out / f"{experiment.name}.tex").write_text("\n\n".join(one.latex() for one in tables) + "\n", encoding="utf-8")
-    write_figures(experiment, document, out)
+    values = experiment.run(runner)
+    if experiment.trained_by is not None:
+        document = ResultDocument(experiment.name, experiment.trained_by(runner), values)
+    else:
+        weights = [] if experiment.plan is None else experiment.plan.weights(runner)
+        sources = provenance(experiment.source, weights, device=runner.settings.device)
+        document = ResultDocument(experiment.name, sources.to_dict(), values)
+    write_result(out / f"{experiment.name}.json", document)
+    tables = experiment.tables(values)
+    (out / f"{experiment.name}.md").write_text(_joined(table.markdown() for table in tables), encoding="utf-8")
+    (out / f"{experiment.name}.tex").write_text(_joined(table.latex() for table in tables), encoding="utf-8")
+    write_figures(experiment, values, out)
     return document
 
 
-def write_figures(experiment: Experiment, document: Document, out: Path) -> list[str]:
+def write_figures(experiment: Experiment[_V], values: _V, out: Path) -> list[str]:
     """Write ``OUT/NAME-FIGURE.png`` and ``.svg``; returns the names without suffix."""
     with style():
-        figures = experiment.figures(document)
+        figures = experiment.figures(values)
         for name, figure in figures.items():
             save_figure(figure, out / f"{experiment.name}-{name}")
     return [f"{experiment.name}-{name}" for name in figures]
 
 
-def read_document(experiment: Experiment, folder: Path) -> Document:
+def read_document(experiment: Experiment[_V], folder: Path) -> ResultDocument[_V]:
     """What an earlier run wrote."""
-    path = folder / f"{experiment.name}.json"
-    try:
-        document: Document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FormatError(path, f"no result of an experiment: {error}") from error
-    if document.get("experiment") != experiment.name:
-        raise FormatError(path, f"expected the experiment {experiment.name!r}, found {document.get('experiment')!r}")
-    return document
+    return read_result(folder / f"{experiment.name}.json", experiment.name, experiment.values)
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "\n\n".join(texts) + "\n"

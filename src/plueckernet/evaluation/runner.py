@@ -16,10 +16,10 @@ from typing import Any
 import torch
 
 from plueckernet.errors import InputError
-from plueckernet.evaluation.datasets import Dataset, open_datasets
+from plueckernet.evaluation.datasets import Prepared, StandIn, open_datasets
 from plueckernet.evaluation.methods import Estimator, Method, all_methods
 from plueckernet.evaluation.predictions import Cell, Prediction, Store, predict
-from plueckernet.evaluation.protocols import Protocol
+from plueckernet.evaluation.protocols import EvaluationProtocol
 
 Progress = Callable[[int, int], None]  # pairs done and to do
 Requests = Sequence[tuple[Cell, int]]  # cells, and how many pairs of each
@@ -33,7 +33,7 @@ class RunSettings:
     predictions: Path  # folder they are kept in
     limit: int | None = None  # pairs of a cell at most
     device: str = "cpu"
-    workers: int = 1  # processes; one works in this one
+    workers: int = 1  # processes; 1 means this one
     weights: Path | None = None  # folder of weights instead of the package's
     data: dict[str, Path] = field(default_factory=dict)  # prepared datasets, and other files that experiments need
 
@@ -45,7 +45,7 @@ class Runner:
         self.settings = settings
         self.methods = all_methods(settings.weights)
         scenes = {name: path for name, path in settings.data.items() if name not in OTHER_DATA}
-        self.datasets: dict[str, Dataset] = open_datasets(scenes)
+        self.datasets: dict[str, StandIn | Prepared] = open_datasets(scenes)
         self._store = Store(settings.predictions)
         self._on_progress = on_progress or (lambda _done, _total: None)
         self._pool: ProcessPoolExecutor | None = None
@@ -57,7 +57,7 @@ class Runner:
         self.close()
 
     def close(self) -> None:
-        """Send the processes home."""
+        """End the processes."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None
@@ -68,7 +68,7 @@ class Runner:
             raise InputError(f"unknown method {name!r}; there are {', '.join(self.methods)}")
         return self.methods[name]
 
-    def cell(self, dataset: str, protocol: Protocol, method: str) -> Cell:
+    def cell(self, dataset: str, protocol: EvaluationProtocol, method: str) -> Cell:
         """A cell by names."""
         if dataset not in self.datasets:
             raise InputError(f"unknown dataset {dataset!r}; there are {', '.join(self.datasets)}")
@@ -83,7 +83,7 @@ class Runner:
         ]
 
     def compute(self, requests: Requests) -> None:
-        """See that all of these are kept: what is missing in any of them is spread over the processes."""
+        """Compute and keep what is missing in any of the cells, spread over the processes."""
         counts: dict[Cell, int] = {}
         for cell, pairs in requests:
             counts[cell] = max(self.count(cell, pairs), counts.get(cell, 0))
@@ -93,17 +93,17 @@ class Runner:
         for cell, count in counts.items():
             known = self._store.read(cell)
             jobs += [(cell, index, self.settings.device) for index in range(count) if index not in known]
-        for done, (cell, found) in enumerate(self._results(jobs), 1):
-            self._store.append(cell, [found])
+        for done, (cell, prediction) in enumerate(self._results(jobs), 1):
+            self._store.append(cell, [prediction])
             self._on_progress(done, len(jobs))
 
     def count(self, cell: Cell, pairs: int) -> int:
-        """How many of so many pairs there are and may be used."""
+        """How many of ``pairs`` pairs there are and may be used."""
         size = cell.dataset.size(cell.protocol)
-        return min(one for one in (pairs, self.settings.limit, size) if one is not None)
+        return min(count for count in (pairs, self.settings.limit, size) if count is not None)
 
     def _results(self, jobs: Sequence[Job]) -> Iterator[tuple[Cell, Prediction]]:
-        """As they come, so that an interrupted run has lost no more than what was under way."""
+        """In the order of completion, so that an interrupted run loses only what was under way."""
         if self.settings.workers <= 1 or len(jobs) <= 1:
             yield from ((job[0], _work(job)) for job in jobs)
             return
@@ -119,7 +119,7 @@ OTHER_DATA = ("ablations",)  # names of `RunSettings.data` that are no datasets 
 
 
 def begin_worker() -> None:
-    """Of a process: one thread, and no life without the one that started it."""
+    """Start a process: one thread, and it ends with its parent."""
     torch.set_num_threads(1)
     parent = multiprocessing.parent_process()
     if parent is not None:

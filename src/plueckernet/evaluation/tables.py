@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 _LATEX = {
     "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "°": r"$^\circ$", "–": "--", "×": r"$\times$", "<": "$<$",
-    "±": r"$\pm$",
+    "±": r"$\pm$", "≤": r"$\leq$",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells of text below a row of heads, the first column to the left, the others to the right."""
+    """Cells of text below a row of headings; the first column is aligned to the left, the others to the right."""
 
     title: str
     heads: Sequence[str]
@@ -37,13 +37,8 @@ class Table:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Three digits after the point, or as many as asked for; a dash for what is not there or infinite."""
+    """Some digits after the point; a dash for a missing value."""
     return "–" if value is None else f"{value:.{digits}f}"
-
-
-def percent(value: float | None) -> str:
-    """A share, to a tenth of a percent."""
-    return "–" if value is None else f"{100 * value:.1f} %"
 
 
 def _escaped(text: str) -> str:

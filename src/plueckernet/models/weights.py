@@ -55,7 +55,8 @@ def load_pretrained(name: str | Path, device: torch.device | str = "cpu") -> Mat
     Weights that do not fit the architecture on the card, by as much as one name or shape, raise :class:`FormatError`.
     """
     path = pretrained_path(name)
-    model = _build(load_card(path), path)
+    with torch.random.fork_rng(devices=[]):  # the initial values are overwritten and must not use up random numbers
+        model = _build(load_card(path), path)
     try:
         tensors = load_file(path, device=str(device))
     except SafetensorError as error:

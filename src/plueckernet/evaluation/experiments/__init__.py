@@ -1,7 +1,9 @@
 """The experiments, one module for each table or figure; :data:`EXPERIMENTS` has them by name."""
 
+from typing import Any
+
 from plueckernet.evaluation.experiments.ablations import ABLATIONS
-from plueckernet.evaluation.experiments.base import Document, Experiment
+from plueckernet.evaluation.experiments.base import Experiment
 from plueckernet.evaluation.experiments.bound import BOUND
 from plueckernet.evaluation.experiments.generalisation import GENERALISATION
 from plueckernet.evaluation.experiments.matchability import MATCHABILITY
@@ -10,15 +12,17 @@ from plueckernet.evaluation.experiments.noise import NOISE
 from plueckernet.evaluation.experiments.odometry import ODOMETRY
 from plueckernet.evaluation.experiments.overlap import OVERLAP
 from plueckernet.evaluation.experiments.recall import RECALL
+from plueckernet.evaluation.experiments.scenes import SCENES
 from plueckernet.evaluation.experiments.table1 import TABLE1
 from plueckernet.evaluation.experiments.timing import TIMING
 from plueckernet.evaluation.experiments.undirected import UNDIRECTED
 from plueckernet.evaluation.experiments.wrong_matches import WRONG_MATCHES
 
-EXPERIMENTS: dict[str, Experiment] = {
-    one.name: one
-    for one in (
+EXPERIMENTS: dict[str, Experiment[Any]] = {
+    experiment.name: experiment
+    for experiment in (
         TABLE1,
+        SCENES,
         RECALL,
         OVERLAP,
         GENERALISATION,
@@ -35,4 +39,4 @@ EXPERIMENTS: dict[str, Experiment] = {
     )
 }
 
-__all__ = ["EXPERIMENTS", "Document", "Experiment"]
+__all__ = ["EXPERIMENTS", "Experiment"]

@@ -1,19 +1,24 @@
-"""What PlückerNet owes to its parts, read from what ``python -m benchmarks.ablations`` has trained and judged."""
+"""What PlückerNet owes to its components, read from what ``plueckernet evaluate ablations`` has trained and judged."""
 
 from __future__ import annotations
 
-import json
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import t as student
 
 from plueckernet.errors import FormatError, InputError
-from plueckernet.evaluation.experiments.base import DATASETS, Document, Experiment
+from plueckernet.evaluation.documents import ResultDocument, read_result
+from plueckernet.evaluation.experiments.base import Experiment
+from plueckernet.evaluation.experiments.plan import DATASETS
 from plueckernet.evaluation.plots import Figure, finish, panels
+from plueckernet.evaluation.rates import Rate, percent
 from plueckernet.evaluation.runner import Runner
-from plueckernet.evaluation.tables import Table, number, percent
+from plueckernet.evaluation.tables import Table, number
 
 _FULL = "as published"
 _CLAIMS = {
@@ -22,108 +27,164 @@ _CLAIMS = {
     "BatchNorm + ReLU": "GroupNorm and GELU are better than BatchNorm and ReLU",
     "no cross-attention": "attention between the maps makes features tell lines apart",
 }
-_CERTAIN = 0.95
+_CERTAINTY = 0.95
 _COLOURS = {"indoor": "#0072b2", "outdoor": "#e69f00"}
 
 
-def run(runner: Runner) -> Document:
-    """The trainings as they are, from the file given by ``--data ablations=FILE``."""
+@dataclass(frozen=True)
+class AblationSettings:
+    """How long and on what every design is trained and judged."""
+
+    steps: int = 1200
+    batch: int = 32
+    lines: int = 256  # at most, of a map to train on
+    rate: float = 5e-4  # learning rate at its highest
+    scenes: int = 4096
+    pairs: int = 100  # per dataset to judge by
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What one training has come to on one dataset."""
+
+    precision: float  # of the most probable matches
+    recall: float
+    success: Rate  # poses below 5° and 0.5 m
+    strict: Rate | None  # below 1° and 0.1 m
+    rotation_median: float | None
+    translation_median: float | None
+    recalls: tuple[float, ...]  # pair by pair: designs are compared on the same pairs
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """One design trained with one seed."""
+
+    design: str
+    seed: int
+    result: Mapping[str, TrainingResult]  # by dataset
+    milliseconds_per_step: float | None = None
+    loss: tuple[tuple[float, float], ...] = ()  # step and loss
+
+
+@dataclass(frozen=True)
+class AblationValues:
+    """All trainings."""
+
+    settings: AblationSettings
+    trainings: tuple[TrainingRun, ...]
+
+    def of(self, design: str) -> list[TrainingRun]:
+        """The trainings of one design."""
+        return [run for run in self.trainings if run.design == design]
+
+
+def run(runner: Runner) -> AblationValues:
+    """The trainings, from the file given by ``--data ablations=FILE``."""
+    return read_ablations(_file(runner)).values
+
+
+def trained_by(runner: Runner) -> Mapping[str, Any]:
+    """The provenance of the trainings."""
+    return read_ablations(_file(runner)).provenance
+
+
+def read_ablations(path: Path) -> ResultDocument[AblationValues]:
+    """The document of the trainings; without two of the network as published there is nothing to compare with."""
+    document = read_result(path, "ablations", AblationValues)
+    complete = document.values.of(_FULL)
+    if len(complete) < 2:
+        raise FormatError(path, f"two trainings of the network {_FULL!r} are needed, {len(complete)} are there")
+    return document
+
+
+def _file(runner: Runner) -> Path:
     path = runner.settings.data.get("ablations")
     if path is None:
-        raise InputError("ablations are trained first: python -m benchmarks.ablations; then --data ablations=FILE")
-    return read_ablations(path)
+        raise InputError("ablations are trained first: plueckernet evaluate ablations; then --data ablations=FILE")
+    return path
 
 
-def read_ablations(path: Path) -> Document:
-    """The document of the trainings; without two of the network as published there is nothing to compare with."""
-    try:
-        document: Document = json.loads(path.read_text(encoding="utf-8"))
-        whole = [row for row in document["designs"] if row["design"] == _FULL]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FormatError(path, f"no ablations: {error}") from error
-    if len(whole) < 2:
-        raise FormatError(path, f"two trainings of the network {_FULL!r} are needed, {len(whole)} are there")
-    return {"settings": document["settings"], "designs": document["designs"], "trained_on": document["metadata"]}
-
-
-def tables(document: Document) -> list[Table]:
+def tables(values: AblationValues) -> list[Table]:
     """Matches and poses of each training."""
     heads = ["design", "seed"]
     for name in DATASETS:
         heads += [f"{name}: match precision", "recall", "success", "median °", "median m"]
     rows = []
-    for row in sorted(document["designs"], key=lambda row: _order(row["design"])):
-        cells = [row["design"], str(row["seed"])]
+    for training in sorted(values.trainings, key=lambda training: _order(training.design)):
+        cells = [training.design, str(training.seed)]
         for name in DATASETS:
-            result = row["result"][name]
-            cells += [percent(result[key]) for key in ("precision", "recall", "success")]
-            cells += [number(result[key]) for key in ("rotation_median", "translation_median")]
+            result = training.result[name]
+            cells += [percent(result.precision), percent(result.recall), str(result.success)]
+            cells += [number(result.rotation_median), number(result.translation_median)]
         rows.append(cells)
-    steps, batch, pairs = (document["settings"][name] for name in ("steps", "batch", "pairs"))
-    return [Table(f"{steps} steps of {batch} pairs each; judged on {pairs} pairs a dataset", heads, rows)]
+    settings = values.settings
+    title = f"{settings.steps} steps of {settings.batch} pairs each; judged on {settings.pairs} pairs per dataset"
+    return [Table(title, heads, rows)]
 
 
-def figures(document: Document) -> dict[str, Figure]:
+def figures(values: AblationValues) -> dict[str, Figure]:
     """Precision and recall of the matches: means, and a dot for each seed."""
     figure, axes = panels(1, 2, height=2.6, share_labels=True)
-    designs = sorted({row["design"] for row in document["designs"]}, key=_order)
-    for one, quantity in zip(axes[0], ("precision", "recall"), strict=True):
+    designs = sorted({training.design for training in values.trainings}, key=_order)
+    for panel, quantity in zip(axes[0], ("precision", "recall"), strict=True):
         for shift, name in ((-0.2, "indoor"), (0.2, "outdoor")):
             for place, design in enumerate(designs):
-                rows = [row for row in document["designs"] if row["design"] == design]
-                values = [100 * row["result"][name][quantity] for row in rows]
+                heights = [100 * getattr(training.result[name], quantity) for training in values.of(design)]
                 label = name if place == 0 else None
-                one.barh(place + shift, np.mean(values), height=0.38, color=_COLOURS[name], label=label)
+                panel.barh(place + shift, np.mean(heights), height=0.38, color=_COLOURS[name], label=label)
                 dots = "each seed" if place == 0 and name == "outdoor" else None
-                one.plot(values, [place + shift] * len(values), "o", color="black", markersize=3, label=dots)
-        one.set_yticks(range(len(designs)), designs)
-        one.set_ylim(len(designs) - 0.5, -0.5)
-        one.set(xlabel=f"{quantity} of the 200 best matches (%)")
+                panel.plot(heights, [place + shift] * len(heights), "o", color="black", markersize=3, label=dots)
+        panel.set_yticks(range(len(designs)), designs)
+        panel.set_ylim(len(designs) - 0.5, -0.5)
+        panel.set(xlabel=f"{quantity} of the 200 best matches (%)")
     return {"matches": finish(figure, axes)}
 
 
-def findings(document: Document) -> list[str]:
-    """Whether each claim held: how many matches fewer are found without the part, and how certain that is."""
-    recalls = {design: _recalls(document, design) for design in (_FULL, *_CLAIMS)}
-    known = {design: values for design, values in recalls.items() if len(values)}
-    freedom = sum(len(values) - 1 for values in known.values())
+def findings(values: AblationValues) -> list[str]:
+    """Whether each claim held: how many fewer matches are recalled without the component, and how certain that is."""
+    recalls = {design: _recalls(values, design) for design in (_FULL, *_CLAIMS)}
+    known = {design: rows for design, rows in recalls.items() if len(rows)}
+    freedom = sum(len(rows) - 1 for rows in known.values())
     spread = math.sqrt(
-        sum(float(values.mean(1).var(ddof=1)) * (len(values) - 1) for values in known.values() if len(values) > 1)
-        / freedom
+        sum(float(rows.mean(1).var(ddof=1)) * (len(rows) - 1) for rows in known.values() if len(rows) > 1) / freedom
     )
     full = known[_FULL]
-    found = [
-        f"{len(full)} seeds of the network as published recall {_words(full)} of the matches; trainings that differ in "
-        f"their seed alone differ by {100 * spread:.1f} points (one sigma, {freedom} degrees of freedom)."
+    sentences = [
+        f"{len(full)} seeds of the network as published recall {_words(full)} of the matches. Trainings that differ "
+        f"only in their seed differ by {100 * spread:.1f} points (one sigma, {freedom} degrees of freedom)."
     ]
     for design, claim in _CLAIMS.items():
         if design not in known:
-            found.append(f"“{claim}”: {design} was not trained.")
+            sentences.append(f"“{claim}”: {design} was not trained.")
             continue
-        values = known[design]
-        lost, margin = _compared(full, values, spread, freedom)
-        verdict = "the claim held" if lost > margin else "the contrary was seen" if lost < -margin else "not decided"
-        apart = f"{100 * abs(lost):.1f} ± {100 * margin:.1f} points {'more' if lost < 0 else 'fewer'}"
-        found.append(f"“{claim}”: {design} recalls {_words(values)}, {apart} ({_CERTAIN:.0%} certain); {verdict}.")
-    return found
+        lost, margin = _compared(full, known[design], spread, freedom)
+        sentences.append(f"“{claim}”: {design} recalls {_words(known[design])}, {_verdict(lost, margin)}.")
+    return sentences
+
+
+def _verdict(lost: float, margin: float) -> str:
+    verdict = "the claim held" if lost > margin else "the contrary was seen" if lost < -margin else "not decided"
+    difference = f"{100 * abs(lost):.1f} ± {100 * margin:.1f} points {'more' if lost < 0 else 'fewer'}"
+    return f"{difference} ({percent(_CERTAINTY, 0)} confidence); {verdict}"
 
 
 def _compared(full: np.ndarray, other: np.ndarray, spread: float, freedom: int) -> tuple[float, float]:
-    """What is lost, and its margin: seeds vary, and so do pairs, which are the same for both."""
+    """The recall lost, and its margin: seeds vary, and so do pairs, which are the same for both designs."""
     by_pair = full.mean(0) - other.mean(0)
     of_seeds = spread * math.sqrt(1 / len(full) + 1 / len(other))
     of_pairs = float(by_pair.std(ddof=1)) / math.sqrt(len(by_pair)) if len(by_pair) > 1 else math.inf
-    return float(by_pair.mean()), float(student.ppf((1 + _CERTAIN) / 2, freedom)) * math.hypot(of_seeds, of_pairs)
+    return float(by_pair.mean()), float(student.ppf((1 + _CERTAINTY) / 2, freedom)) * math.hypot(of_seeds, of_pairs)
 
 
-def _recalls(document: Document, design: str) -> np.ndarray:
-    """Share of the matches found: a row a seed, a column a pair of either dataset."""
-    rows = [row["result"] for row in document["designs"] if row["design"] == design]
-    return np.array([[value for name in DATASETS for value in row[name]["recalls"]] for row in rows])
+def _recalls(values: AblationValues, design: str) -> np.ndarray:
+    """Recall of the matches: a row per seed, a column per pair of either dataset."""
+    results = [training.result for training in values.of(design)]
+    return np.array([[value for name in DATASETS for value in result[name].recalls] for result in results])
 
 
-def _words(values: np.ndarray) -> str:
-    return " and ".join(f"{value:.1%}" for value in values.mean(1))
+def _words(recalls: np.ndarray) -> str:
+    return " and ".join(percent(float(recall)) for recall in recalls.mean(1))
 
 
 def _order(design: str) -> int:
@@ -133,12 +194,16 @@ def _order(design: str) -> int:
 ABLATIONS = Experiment(
     name="ablations",
     title="Ablations",
-    about="The paper's network trained anew without one of its parts, briefly, with two seeds, on the same pairs for "
-    "all; judged on held-out pairs of the paper's protocol by the 200 most probable matches and, through the paper's "
-    "RANSAC, by the poses. Short trainings may favour what learns fast over what is better in the end.",
+    about="The paper's network trained briefly without one of its components, with two seeds, on the same pairs for "
+    "all designs. Each is judged on held-out pairs of the paper's protocol by the 200 most probable matches and, "
+    "through the paper's RANSAC, by the poses. Short trainings may favour a design that learns fast over one that is "
+    "better in the end.",
+    values=AblationValues,
     plan=None,
     run=run,
     tables=tables,
     figures=figures,
     findings=findings,
+    source="plueckernet.training.ablations",
+    trained_by=trained_by,
 )

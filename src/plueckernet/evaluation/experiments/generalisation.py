@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from plueckernet.evaluation.experiments import recall
-from plueckernet.evaluation.experiments.base import Document, Experiment, main_plan
+from plueckernet.evaluation.experiments.base import Experiment
+from plueckernet.evaluation.experiments.plan import main_plan
+from plueckernet.evaluation.experiments.recall import RecallValues
 from plueckernet.evaluation.runner import Runner
 
 _PLAN = main_plan("icl", "pluecker", "pluecker-cross", "ours")
 
 
-def run(runner: Runner) -> Document:
+def run(runner: Runner) -> RecallValues:
     """Recall curves; ours is one network for both."""
-    return {**_PLAN.frame(runner), **recall.curves(_PLAN.only(runner))}
+    return recall.measured(_PLAN, runner)
 
 
-def findings(document: Document) -> list[str]:
+def findings(values: RecallValues) -> list[str]:
     """The paper's two statements, on our data."""
-    found = []
-    for name, cells in document["cells"].items():
-        own, cross, icl = (cells[role]["rotation_auc"] for role in ("pluecker", "pluecker-cross", "icl"))
-        claim = {
+    sentences = []
+    for name, cells in values.cells.items():
+        own, cross, icl = (cells[role].summary.rotation_auc for role in ("pluecker", "pluecker-cross", "icl"))
+        claim, holds = {
             "indoor": (
                 "the network trained on the other dataset is about as good, and better than ICL",
                 cross > icl and own - cross < 0.05,
@@ -29,18 +31,20 @@ def findings(document: Document) -> list[str]:
                 icl - 0.1 < cross < own,
             ),
         }[name]
-        found.append(
-            f"{name}: area under the rotation recall {own:.2f} trained here, {cross:.2f} trained on the other, ICL "
-            f"{icl:.2f}, ours {cells['ours']['rotation_auc']:.2f}. The paper finds that {claim[0]}: "
-            f"{'so it is here' if claim[1] else 'not so here'}."
+        sentences.append(
+            f"{name}: the area under the rotation recall is {own:.2f} for PlückerNet trained on this dataset, "
+            f"{cross:.2f} for PlückerNet trained on the other, {icl:.2f} for ICL and "
+            f"{cells['ours'].summary.rotation_auc:.2f} for ours. The paper finds that {claim}. "
+            f"{'Our data agree' if holds else 'Our data do not agree'}."
         )
-    return found
+    return sentences
 
 
 GENERALISATION = Experiment(
     name="generalisation",
     title="Cross-dataset generalisation",
     about="PlückerNet trained on the other dataset, as in the paper. Ours has one set of weights for everything.",
+    values=RecallValues,
     plan=_PLAN,
     run=run,
     tables=recall.tables,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from plueckernet.data.protocols import AnyProtocol, PaperProtocol
-from plueckernet.evaluation.experiments.base import DATASETS, ROLES, SWEPT, Document
-from plueckernet.evaluation.experiments.sweep import Sweep
+from plueckernet.evaluation.experiments.plan import ROLES, SWEPT
+from plueckernet.evaluation.experiments.sweep import Sweep, SweepValues
 from plueckernet.evaluation.plots import Figure, draw_bars, finish, panels
 
 _NAMES = ("directed, paper's motion", "undirected, paper's motion", "undirected, any rotation, ±10 m")
@@ -18,27 +18,29 @@ _SWEEP = Sweep(
 )
 
 
-def figures(document: Document) -> dict[str, Figure]:
+def figures(values: SweepValues) -> dict[str, Figure]:
     """Success as bars."""
-    figure, axes = panels(1, len(document["datasets"]), height=2.6)
-    for one, (name, label) in zip(axes[0], document["datasets"].items(), strict=True):
-        methods = document["cells"][name]
-        rates = {role: [100 * cell["success"] for cell in cells] for role, cells in methods.items()}
-        draw_bars(one, [text.replace(", ", ",\n") for text in _NAMES], rates, ROLES)
-        one.set(ylabel="success (%)", ylim=(0, 105), title=label)
+    figure, axes = panels(1, len(values.setting.datasets), height=2.6)
+    for panel, (name, label) in zip(axes[0], values.setting.datasets.items(), strict=True):
+        methods = values.cells[name]
+        rates = {role: [100 * cell.success.fraction for cell in cells] for role, cells in methods.items()}
+        draw_bars(panel, [text.replace(", ", ",\n") for text in _NAMES], rates, ROLES)
+        panel.set(ylabel="success (%)", ylim=(0, 105), title=label)
     return {"success": finish(figure, axes)}
 
 
-def findings(document: Document) -> list[str]:
-    """What is left of each method when directions are not given."""
-    found = []
-    for name in DATASETS:
-        words = []
-        for role, cells in document["cells"][name].items():
-            rates = " / ".join(f"{100 * cell['success']:.0f}" for cell in cells)
-            words.append(f"{ROLES[role]} {rates} %")
-        found.append(f"{name}: success directed / undirected / undirected under any rotation: {', '.join(words)}.")
-    return found
+def findings(values: SweepValues) -> list[str]:
+    """Success of each method when directions are not given."""
+    sentences = []
+    for name, methods in values.cells.items():
+        words = [
+            f"{ROLES[role]} {' / '.join(str(cell.success.count) for cell in cells)}" for role, cells in methods.items()
+        ]
+        sentences.append(
+            f"{name}: right of {values.setting.pairs[name]} pairs directed / undirected / undirected under any "
+            f"rotation: {', '.join(words)}."
+        )
+    return sentences
 
 
 UNDIRECTED = _SWEEP.experiment(

@@ -1,7 +1,7 @@
 """Neighbouring crops of real line maps: how the pairs are made, written to one file and read back.
 
 Two surveys record the same 10 m by 10 m of a map, of any height, and then places that lie further and further apart,
-until the share of lines that both have is the wanted one. Each survey misses a fifth of the lines, breaks and cuts the
+until the fraction of lines in common is the wanted one. Each survey misses a fifth of the lines, breaks and cuts the
 others and displaces them (:class:`plueckernet.data.scan.Survey`); the target is then put anywhere, any way round.
 """
 
@@ -19,20 +19,21 @@ from torch import Tensor
 from plueckernet.data.protocols import LinePair
 from plueckernet.data.scan import Fragments, Survey, survey, surveyed_matches
 from plueckernet.geometry import LineSet, Pose, Similarity
+from plueckernet.io import read_lines
 
 SIDE = 10.0  # m of a crop
 SURVEY = Survey(missing=0.2)
 TRANSLATION = 10.0  # m
-FEWEST = 25  # lines of a crop
-MOST = 600  # lines of a crop: the longest, of maps that show every edge twice or more
+MIN_LINES = 25  # of a crop
+MAX_LINES = 600  # of a crop: the longest, of maps that show every edge twice or more
 ATTEMPTS = 60  # places tried for one pair
 HALVINGS = 10  # of the distance between crops: 14 m to 1 cm
 UNIT = 1e-4  # m; coordinates are rounded to it, so that pairs take little room
 
 
 @dataclass(frozen=True)
-class Frame:
-    """What a map does not say about itself."""
+class MapFrame:
+    """Unit and vertical axis, which the files of maps do not state."""
 
     metres: float = 1.0  # of one unit
     up: int = 2  # axis that is about vertical
@@ -41,13 +42,13 @@ class Frame:
 
 # By name of the file or its folder; all others are in metres and z is up. Photos alone give no scale.
 FRAMES = {
-    "line3dpp": Frame(10.0, 1, "rows of windows 0.35 apart; storeys of 3.5 m"),
-    "20_sub_crop": Frame(2.0, 1, "house 4.5 wide and as high; 9 m"),
-    "3dlines": Frame(3.0, 1, "rows of windows 1 apart; storeys of 3 m"),
-    "Barn+haoyu_cut6": Frame(1.5, 1, "barn with an upper floor, 5 high; 7.5 m"),
-    "DJI_cut": Frame(2.0, 1, "museum wing 12 long with a glass grid of 0.7; panes of 1.4 m"),
-    "line_segments_3d_clustered_allpics_11_5_18": Frame(6.0, 1, "tower blocks, rows of windows 0.5 apart; 3 m"),
-    "timber_house_cut": Frame(8.0, 1, "two-storey house with gables, 1.4 long; 11 m"),
+    "line3dpp": MapFrame(10.0, 1, "rows of windows 0.35 apart; storeys of 3.5 m"),
+    "20_sub_crop": MapFrame(2.0, 1, "house 4.5 wide and as high; 9 m"),
+    "3dlines": MapFrame(3.0, 1, "rows of windows 1 apart; storeys of 3 m"),
+    "Barn+haoyu_cut6": MapFrame(1.5, 1, "barn with an upper floor, 5 high; 7.5 m"),
+    "DJI_cut": MapFrame(2.0, 1, "museum wing 12 long with a glass grid of 0.7; panes of 1.4 m"),
+    "line_segments_3d_clustered_allpics_11_5_18": MapFrame(6.0, 1, "tower blocks, rows of windows 0.5 apart; 3 m"),
+    "timber_house_cut": MapFrame(8.0, 1, "two-storey house with gables, 1.4 long; 11 m"),
 }
 
 
@@ -56,50 +57,51 @@ class CropPair:
     """One pair and where it comes from."""
 
     place: str  # name of the map
-    share: int  # row of benchmarks.crops_table.BINS
+    overlap: int  # row of :data:`plueckernet.evaluation.crop_results.OVERLAPS`
     pair: LinePair
 
 
 def read_maps(folder: Path) -> dict[str, LineSet]:
     """Every map below the folder that has more lines than two crops need, in metres, z up, by name."""
-    from plueckernet import read_lines
-
     maps = {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        frame = FRAMES.get(path.stem, FRAMES.get(path.parent.name, Frame()))
+        frame = FRAMES.get(path.stem, FRAMES.get(path.parent.name, MapFrame()))
         lines = read_lines(path)
-        if lines.endpoints is None or len(lines) < 4 * FEWEST:
+        if lines.endpoints is None or len(lines) < 4 * MIN_LINES:
             continue
         lines = Similarity.from_pose(Pose.identity(), frame.metres) @ lines.shifted(lines.centre())
-        turned = lines.endpoints[..., [(frame.up + 1) % 3, (frame.up + 2) % 3, frame.up]]
+        turned = _segments(lines)[..., [(frame.up + 1) % 3, (frame.up + 2) % 3, frame.up]]
         maps[f"{path.parent.name}/{path.stem}"] = LineSet.from_segments(turned)
     return maps
 
 
-def crop_pair(scene: LineSet, share: tuple[float, float], seed: int) -> LinePair | None:
-    """Two neighbouring crops with about that share in common; None where no place of the map has them."""
+def crop_pair(scene: LineSet, overlap: tuple[float, float], seed: int) -> LinePair | None:
+    """Two neighbouring crops with about that fraction in common; None where no place of the map has them."""
     generator = torch.Generator().manual_seed(seed)
     for _ in range(ATTEMPTS):
-        pair = _crops(scene, share, generator)
+        pair = _crops(scene, overlap, generator)
         if pair is not None:
             return pair
     return None
 
 
-def _crops(scene: LineSet, share: tuple[float, float], generator: torch.Generator) -> LinePair | None:
-    """One attempt: a place close to a random line, and crops that lie apart about it."""
-    low, high = share
+def _crops(scene: LineSet, overlap: tuple[float, float], generator: torch.Generator) -> LinePair | None:
+    """One attempt: two crops on either side of a place close to a random line."""
+    low, high = overlap
     wanted = low + (high - low) * float(torch.rand((), generator=generator))
     around = _around(scene, generator)
     surveys = [survey(around, SURVEY, generator) for _ in range(2)]
     turn, heading = (math.tau * torch.rand(2, generator=generator)).tolist()
-    near, far = 0.0, math.sqrt(2) * SIDE
+    lower, upper = 0.0, math.sqrt(2) * SIDE  # bounds of the distance between the crops
     for _ in range(HALVINGS):
-        apart = (near + far) / 2
-        crops = [_crop(one, side * apart / 2, turn, heading) for one, side in zip(surveys, (-1, 1), strict=True)]
+        distance = (lower + upper) / 2
+        crops = [
+            _crop(fragments, side * distance / 2, turn, heading)
+            for fragments, side in zip(surveys, (-1, 1), strict=True)
+        ]
         matches = surveyed_matches(*crops)
-        near, far = (apart, far) if _common(crops, matches) > wanted else (near, apart)
-    if min(len(crop) for crop in crops) < FEWEST or not low <= _common(crops, matches) < high:
+        lower, upper = (distance, upper) if _common(crops, matches) > wanted else (lower, distance)
+    if min(len(crop) for crop in crops) < MIN_LINES or not low <= _common(crops, matches) < high:
         return None
     target_T_source = Pose.random(generator=generator, translation=TRANSLATION)
     source, target = (crop.lines().flipped(torch.rand(len(crop), generator=generator) < 0.5) for crop in crops)
@@ -108,24 +110,24 @@ def _crops(scene: LineSet, share: tuple[float, float], generator: torch.Generato
 
 def _around(scene: LineSet, generator: torch.Generator) -> LineSet:
     """The lines near a random place, which becomes the origin."""
-    middles, reach = scene.midpoints(), scene.lengths() / 2
+    middles, half_lengths = scene.midpoints(), scene.lengths() / 2
     row = int(torch.randint(len(scene), (), generator=generator))
     jitter = torch.rand(2, generator=generator, dtype=torch.float64) - 0.5
     centre = middles[row].clone()
     centre[:2] += SIDE / 2 * jitter
-    near = (middles - centre)[:, :2].norm(dim=-1) < reach + 2 * SIDE
+    near = (middles - centre)[:, :2].norm(dim=-1) < half_lengths + 2 * SIDE
     return scene[near].replaced(ids=None).shifted(centre)
 
 
-def _crop(fragments: Fragments, way: float, turn: float, heading: float) -> Fragments:
-    """What lies in a square turned by ``turn``, its middle ``way`` from the origin in the direction of ``heading``."""
+def _crop(fragments: Fragments, offset: float, turn: float, heading: float) -> Fragments:
+    """Lines in a square turned by ``turn``, its middle ``offset`` from the origin in the direction ``heading``."""
     for angle in (turn, turn + math.pi / 2):
         axis = torch.tensor([math.cos(angle), math.sin(angle), 0.0], dtype=torch.float64)
-        middle = way * math.cos(heading - angle)
+        middle = offset * math.cos(heading - angle)
         fragments = fragments.within(axis, middle - SIDE / 2, middle + SIDE / 2)
     fragments = fragments[fragments.recorded()]
     length = fragments.span[:, 1] - fragments.span[:, 0]
-    return fragments[length.topk(min(MOST, len(length))).indices.sort().values]
+    return fragments[length.topk(min(MAX_LINES, len(length))).indices.sort().values]
 
 
 def _common(crops: list[Fragments], matches: Tensor) -> float:
@@ -144,13 +146,13 @@ def _segments(lines: LineSet) -> Tensor:
 def write_pairs(path: Path, crops: list[CropPair]) -> None:
     """All pairs in one compressed file, readable without any of the maps."""
     pairs = [crop.pair for crop in crops]
-    sides = {"source": [one.source for one in pairs], "target": [one.target for one in pairs]}
+    sides = {"source": [pair.source for pair in pairs], "target": [pair.target for pair in pairs]}
     arrays = {
         "place": np.array([crop.place for crop in crops]),
-        "share": np.array([crop.share for crop in crops], dtype=np.int8),
-        "target_T_source": torch.stack([one.target_T_source.matrix() for one in pairs]).numpy(),
-        "matches": torch.cat([one.matches for one in pairs]).numpy().astype(np.int16),
-        "matches_count": np.array([len(one.matches) for one in pairs]),
+        "overlap": np.array([crop.overlap for crop in crops], dtype=np.int8),
+        "target_T_source": torch.stack([pair.target_T_source.matrix() for pair in pairs]).numpy(),
+        "matches": torch.cat([pair.matches for pair in pairs]).numpy().astype(np.int16),
+        "matches_count": np.array([len(pair.matches) for pair in pairs]),
     }
     for side, sets in sides.items():
         rows = torch.cat([_segments(lines) for lines in sets])
@@ -158,7 +160,7 @@ def write_pairs(path: Path, crops: list[CropPair]) -> None:
         arrays[f"{side}_count"] = np.array([len(lines) for lines in sets])
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as stream:
-        np.savez_compressed(stream, **arrays)
+        np.savez_compressed(stream, allow_pickle=False, **arrays)
 
 
 def read_pairs(path: Path) -> list[CropPair]:
@@ -168,13 +170,13 @@ def read_pairs(path: Path) -> list[CropPair]:
 
     def split(name: str) -> list[Tensor]:
         borders = arrays[f"{name}_count"].cumsum()[:-1]
-        return [torch.from_numpy(part) for part in np.split(arrays[name], borders)]
+        return [torch.from_numpy(chunk) for chunk in np.split(arrays[name], borders)]
 
-    source, target = ([LineSet.from_segments(part * UNIT) for part in split(side)] for side in ("source", "target"))
+    source, target = ([LineSet.from_segments(rows * UNIT) for rows in split(side)] for side in ("source", "target"))
     poses = [Pose.from_matrix(torch.from_numpy(matrix)) for matrix in arrays["target_T_source"]]
-    pairs = map(LinePair, source, target, poses, (part.long() for part in split("matches")))
-    rows = zip(arrays["place"].tolist(), arrays["share"].tolist(), pairs, strict=True)
-    return [CropPair(place, share, pair) for place, share, pair in rows]
+    pairs = map(LinePair, source, target, poses, (rows.long() for rows in split("matches")))
+    rows = zip(arrays["place"].tolist(), arrays["overlap"].tolist(), pairs, strict=True)
+    return [CropPair(place, overlap, pair) for place, overlap, pair in rows]
 
 
 def fingerprint(crops: list[CropPair]) -> str:

@@ -1,0 +1,135 @@
+"""register() on neighbouring 10 m crops of real line maps that nothing was trained on.
+
+The maps do not come with the package. Pairs are cut once and kept in a file, from which any method can be measured; the
+same crops of synthetic scenes serve to tune on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from plueckernet.data.protocols import LinePair
+from plueckernet.data.scenes import make_scene
+from plueckernet.evaluation.crop_pairs import CropPair, crop_pair, fingerprint, read_pairs
+from plueckernet.evaluation.crop_results import OVERLAPS, CropOutcome, CropValues, crop_values
+from plueckernet.evaluation.documents import ResultDocument
+from plueckernet.evaluation.methods import register_method
+from plueckernet.evaluation.predictions import Cell
+from plueckernet.evaluation.protocols import EvaluationProtocol, Recorded
+from plueckernet.evaluation.provenance import provenance
+from plueckernet.evaluation.runner import Runner
+from plueckernet.geometry import LineSet
+
+PAIRS = 560
+FIRST_SEED = 700_000_000
+SYNTHETIC_SEED = 600_000
+
+
+@dataclass(frozen=True)
+class CropFile:
+    """The pairs of a file as a dataset."""
+
+    file: Path
+    recorded = True
+
+    @property
+    def name(self) -> str:
+        """That of the file."""
+        return f"crops-{self.file.stem}"
+
+    @property
+    def label(self) -> str:
+        """For tables and figures."""
+        return f"crops of {self.file.name}"
+
+    def config(self) -> dict[str, Any]:
+        """What predictions depend on."""
+        return {"crops": fingerprint(_crops(self.file))}
+
+    def size(self, _protocol: EvaluationProtocol) -> int | None:
+        """Number of pairs."""
+        return len(_crops(self.file))
+
+    def pair(self, _protocol: EvaluationProtocol, index: int) -> LinePair:
+        """The pair of that number."""
+        return _crops(self.file)[index].pair
+
+
+@cache
+def _crops(file: Path) -> list[CropPair]:
+    return read_pairs(file)
+
+
+def evaluate_crops(file: Path, matcher: str, runner: Runner) -> ResultDocument[CropValues]:
+    """Measure one matcher on the pairs of a file."""
+    method, crops = register_method(matcher), _crops(file)
+    (predictions,) = runner.run([Cell(CropFile(file), Recorded(), method)], len(crops))
+    outcomes = [
+        CropOutcome(crop.place, crop.overlap, prediction.outcome())
+        for crop, prediction in zip(crops, predictions, strict=False)
+    ]
+    values = crop_values(Path(matcher).stem, fingerprint(crops), outcomes)
+    weights = [] if method.weights is None else [method.weights]
+    sources = provenance("plueckernet.evaluation.crops", weights, device=runner.settings.device)
+    return ResultDocument(f"crops_{Path(matcher).stem}", sources.to_dict(), values)
+
+
+def synthetic_maps(scenes: int) -> dict[str, LineSet]:
+    """Scenes of every kind, by name, to tune on."""
+    seeds = range(SYNTHETIC_SEED, SYNTHETIC_SEED + scenes)
+    return {f"varied/{seed}": make_scene("varied", seed) for seed in seeds}
+
+
+def sample_crops(
+    maps: dict[str, LineSet], pairs: int, pool: Executor, on_pair: Callable[[], None] = lambda: None
+) -> list[CropPair]:
+    """Pairs of all maps and overlaps, as evenly as the maps allow."""
+    crops: list[CropPair] = []
+    wanted = -(-pairs // len(OVERLAPS))
+    for overlap in range(len(OVERLAPS)):
+        cells = _cells(maps, overlap, wanted, pool, on_pair)
+        in_turns = zip_longest(*([CropPair(name, overlap, pair) for pair in cell] for name, cell in cells.items()))
+        crops += [crop for turn in in_turns for crop in turn if crop is not None][:wanted]
+    return crops
+
+
+def _cells(
+    maps: dict[str, LineSet], overlap: int, wanted: int, pool: Executor, on_pair: Callable[[], None]
+) -> dict[str, list[LinePair]]:
+    """Pairs of one overlap by map: each is asked for the same number, then those that can for what others lack."""
+    each = -(-wanted // len(maps))
+    cells: dict[str, list[LinePair]] = {name: [] for name in maps}
+    able = list(maps)
+    while able and sum(map(len, cells.values())) < wanted:
+        jobs = [(name, len(cells[name]) + more) for name in able for more in range(each)]
+        seeds = [FIRST_SEED + 1_000_000 * overlap + 10_000 * list(maps).index(name) + number for name, number in jobs]
+        made = pool.map(partial(_crop_pair, OVERLAPS[overlap]), [maps[name] for name, _ in jobs], seeds)
+        for (name, _), pair in zip(jobs, made, strict=True):
+            cells[name] += [] if pair is None else [pair]
+            on_pair()
+        most = max(map(len, cells.values()))
+        able = [name for name in able if len(cells[name]) == most]  # a map that fell short once has no more places
+    return cells
+
+
+def _crop_pair(bounds: tuple[float, float], scene: LineSet, seed: int) -> LinePair | None:
+    torch.set_num_threads(1)
+    return crop_pair(scene, bounds, seed)
+
+
+def fallen_short(crops: list[CropPair]) -> list[str]:
+    """Maps that could not give their number of pairs at some overlap."""
+    count = Counter((crop.place, crop.overlap) for crop in crops)
+    places = sorted({crop.place for crop in crops})
+    each = len(crops) // (len(OVERLAPS) * max(1, len(places)))
+    cells = [(place, overlap) for place in places for overlap in range(len(OVERLAPS)) if count[place, overlap] < each]
+    return [f"{place} at {OVERLAPS[overlap]}: {count[place, overlap]}" for place, overlap in cells]

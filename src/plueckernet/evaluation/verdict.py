@@ -1,0 +1,171 @@
+"""Our numbers against the paper's and against its methods on the same pairs; the first sections of docs/results.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plueckernet.evaluation.experiments import EXPERIMENTS
+from plueckernet.evaluation.experiments.plan import CellsValues
+from plueckernet.evaluation.experiments.recall import RecallValues
+from plueckernet.evaluation.experiments.sweep import SweepValues
+from plueckernet.evaluation.paper import QUARTILES, TABLE_1
+from plueckernet.evaluation.rates import Rate
+from plueckernet.evaluation.tables import Table
+
+Comparable = CellsValues | RecallValues | SweepValues
+COMPARED = {  # experiments that count right poses
+    "table1": "Table 1",
+    "overlap": "overlap",
+    "noise": "noise",
+    "odometry": "consecutive views",
+    "undirected": "directions",
+    "rotation": "rotation in °",
+    "translation": "translation in m",
+    "wrong-matches": "fraction of wrong matches, RANSAC alone",
+}
+
+
+def against_table_1(values: CellsValues) -> str:
+    """Every number of the paper's row beside ours; smaller ones are bold."""
+    columns = {"ours": "our default", "pluecker": "PlückerNet trained here"}
+    below = dict.fromkeys(columns, 0)
+    rows = []
+    for name, paper in TABLE_1.items():
+        cells = values.cells[name]
+        for quantity, unit in (("rotation", "°"), ("translation", " m")):
+            for i, which in enumerate(QUARTILES):
+                published, row = paper["PlückerNet"][quantity][i], [f"{name}, {quantity}, {which}"]
+                row.append(f"{published:.3f}{unit}")
+                for role in columns:
+                    mine = cells[role].quartiles(quantity)[i]
+                    smaller = mine is not None and mine < published
+                    below[role] += smaller
+                    text = "no pose" if mine is None else f"{mine:.3f}{unit}"
+                    row.append(f"**{text}**" if smaller else text)
+                rows.append(row)
+    counts = "; ".join(f"{columns[role]} is below {count} of the {len(rows)}" for role, count in below.items())
+    table = Table("Published for PlückerNet, and measured here", ["", "published", *columns.values()], rows)
+    sentence = (
+        f"The paper publishes {len(rows)} numbers for its method: {counts}. Its data differ from ours (see below)."
+    )
+    return "\n".join(["## Against the published Table 1", "", sentence, "", table.markdown(), ""])
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Our success against that of the others on the same pairs, place by place of one experiment and dataset."""
+
+    title: str
+    places: Sequence[str]
+    ours: Sequence[Rate]
+    others: Sequence[Sequence[Rate]]
+
+    def places_where(self, verdict: str) -> list[str]:
+        """Places where ours is better, worse or level with the best of the others, by two sigma."""
+        return [
+            place
+            for place, mine, others in zip(self.places, self.ours, zip(*self.others, strict=True), strict=True)
+            if _verdict(mine, max(others, key=lambda rate: rate.fraction)) == verdict
+        ]
+
+
+def _verdict(mine: Rate, best: Rate) -> str:
+    margin = 2 * math.hypot(sigma(mine.fraction, mine.total), sigma(best.fraction, best.total))
+    difference = mine.fraction - best.fraction
+    return "better" if difference > margin else "worse" if difference < -margin else "level"
+
+
+def comparisons(documents: Mapping[str, Any]) -> Iterator[Comparison]:
+    """Against ICL and PlückerNet, and in the experiment on RANSAC against the paper's."""
+    for key, title in COMPARED.items():
+        if key not in documents:
+            continue
+        values: Comparable = documents[key]
+        for name in values.cells:
+            rates = _success(values, name)
+            ours = rates.get("ours", rates.get("ransac-ours", []))
+            others = [rates[role] for role in ("icl", "pluecker", "ransac-published") if role in rates]
+            places = values.names if isinstance(values, SweepValues) else ("all",)
+            yield Comparison(f"{title}, {name}", places, ours, others)
+
+
+def _success(values: Comparable, dataset: str) -> dict[str, list[Rate]]:
+    if isinstance(values, SweepValues):
+        return {role: [cell.success for cell in cells] for role, cells in values.cells[dataset].items()}
+    if isinstance(values, RecallValues):
+        return {role: [cell.summary.success] for role, cell in values.cells[dataset].items()}
+    return {role: [cell.success] for role, cell in values.cells[dataset].items()}
+
+
+def same_pairs(documents: Mapping[str, Any]) -> str:
+    """Where our default is better, level or worse than the paper's method and its baseline on the same pairs."""
+    verdicts = ("better", "level", "worse")
+    rows = [
+        [comparison.title, *("; ".join(comparison.places_where(verdict)) or "–" for verdict in verdicts)]
+        for comparison in comparisons(documents)
+    ]
+    if not rows:
+        return ""
+    about = (
+        "Success of our default against the better of ICL and PlückerNet trained here. Both are given the directions "
+        "of lines; ours is not. “Better” and “worse” are differences of more than two sigma; the rest is level.\n"
+    )
+    table = Table("Where we are better, and where not", ["", *(f"{verdict} at" for verdict in verdicts)], rows)
+    return "\n".join(["## On the same pairs", "", about, table.markdown(), ""])
+
+
+def in_short(documents: Mapping[str, Any]) -> str:
+    """The verdicts in a few lines."""
+    lines = []
+    if "table1" in documents:
+        better = relative_to_icl(documents["table1"])
+        lines.append(
+            f"Median errors as multiples of ICL on the same data: ours are smaller than the paper's in "
+            f"{sum(better.values())} of {len(better)} cases{_except([name for name, so in better.items() if not so])}."
+        )
+    compared = list(comparisons(documents))
+    if compared:
+        counts = {
+            verdict: sum(len(comparison.places_where(verdict)) for comparison in compared)
+            for verdict in ("better", "level", "worse")
+        }
+        words = ", ".join(f"{verdict} at {count}" for verdict, count in counts.items())
+        lines.append(
+            "On the same pairs, ours against the better of ICL and PlückerNet trained here: of "
+            f"{sum(counts.values())} settings it is {words} (see [below](#on-the-same-pairs))."
+        )
+    if "timing" in documents:
+        lines += [f"Time, {sentence}" for sentence in EXPERIMENTS["timing"].findings(documents["timing"])]
+    if "ablations" in documents:
+        claims = EXPERIMENTS["ablations"].findings(documents["ablations"])[1:]
+        held, contrary = (sum(end in claim for claim in claims) for end in ("the claim held", "the contrary was seen"))
+        lines.append(
+            f"The paper makes {len(claims)} claims about components of its network. In short trainings {held} held, "
+            f"{contrary} were contradicted and {len(claims) - held - contrary} were not decided."
+        )
+    return "\n".join(["## In short", "", *(f"- {line}" for line in lines), ""])
+
+
+def relative_to_icl(values: CellsValues) -> dict[str, bool]:
+    """Whether ours errs less, as a multiple of ICL on the same data, than the paper's method in the paper."""
+    better = {}
+    for name, paper in TABLE_1.items():
+        cells = values.cells[name]
+        for quantity in ("rotation", "translation"):
+            mine, icl = (cells[role].median(quantity) for role in ("ours", "icl"))
+            published = paper["PlückerNet"][quantity][1] / paper["ICL"][quantity][1]
+            better[f"{name} {quantity}"] = mine is not None and (icl is None or mine / icl < published)
+    return better
+
+
+def sigma(fraction: float, count: int) -> float:
+    """Of a fraction of ``count``; even where all are right there is no certainty."""
+    smoothed = (fraction * count + 1) / (count + 2)
+    return math.sqrt(smoothed * (1 - smoothed) / max(1, count))
+
+
+def _except(exceptions: list[str]) -> str:
+    return f", but not for {', '.join(exceptions)}" if exceptions else ""
