@@ -94,7 +94,7 @@ def neighbourhood(scene: LineSet, count: int, generator: torch.Generator) -> Lin
 def rows_of(seeds: range, lines: int) -> Rows:
     """All pairs of some scenes; of a map with too many lines, a random part."""
     rows = []
-    for pair, scan in (found for seed in seeds for found in sampled(seed, lines)):
+    for pair, scan in (pair for seed in seeds for pair in sampled(seed, lines)):
         matches = pair.matches[(pair.matches < lines).all(-1)]  # lines stand in random order
         if len(matches) < FEWEST or len(matches) > MOST:
             continue
@@ -199,7 +199,7 @@ def evaluate(net: Matcher, pool: Pool, a: argparse.Namespace) -> dict[str, dict[
     """What the 200 best mutual matches are worth, for each kind of pairs and for all."""
     totals: dict[str, Tensor] = {}
     for name, rows, infinite in pool.groups():
-        totals[name] = sum(judged(net, pool.batch(part, infinite=infinite)) for part in rows.split(a.batch))  # type: ignore[assignment]
+        totals[name] = sum(judged(net, pool.batch(block, infinite=infinite)) for block in rows.split(a.batch))  # type: ignore[assignment]
     totals["all"] = sum(totals.values())  # type: ignore[assignment]
     result = {}
     for name, total in totals.items():

@@ -207,12 +207,12 @@ def compare_precisions(run: Run, net: Matcher, pairs: Pairs) -> None:
             with matmul_precision(precision), autocast(run.device, bf16):
                 output = net(batch.source, batch.target)
             best = top_k_matches(output.log_probability, 50, mutual=True)
-            found = best.log_probability > -torch.inf
-            sets = torch.arange(len(best.source), device=found.device)[:, None]
-            right += int((batch.correspondence[sets, best.source, best.target] & found).sum())
-            total += int(found.sum())
+            mutual = best.log_probability > -torch.inf
+            sets = torch.arange(len(best.source), device=mutual.device)[:, None]
+            right += int((batch.correspondence[sets, best.source, best.target] & mutual).sum())
+            total += int(mutual.sum())
             chosen = torch.zeros_like(batch.correspondence)
-            chosen[sets, best.source, best.target] = found
+            chosen[sets, best.source, best.target] = mutual
             if name == "float32":
                 reference.append(chosen)
             shared += float((chosen & reference[i]).sum() / reference[i].sum())

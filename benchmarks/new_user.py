@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _worked() -> float:
-    """Processor time of the commands so far, which other work on the machine does not lengthen much."""
+    """CPU time of the commands so far, which other work on the machine does not lengthen much."""
     spent = os.times()
     return spent.children_user + spent.children_system
 

@@ -49,9 +49,9 @@ def main() -> None:
         pages = [folder / f"{count}.html" for count in SIZES]
         sizes = [_written(count, page) for count, page in zip(SIZES, pages, strict=True)]
         frames = _frames(pages)
-    usual = [statistics.median(times[_LEARNING:]) for times in frames]
-    for size, times, median in zip(sizes, frames, usual, strict=True):
-        size["frame_while_turning_over_smallest"] = round(median / usual[0], 2)
+    medians = [statistics.median(times[_LEARNING:]) for times in frames]
+    for size, times, median in zip(sizes, frames, medians, strict=True):
+        size["frame_while_turning_over_smallest"] = round(median / medians[0], 2)
         size["milliseconds_per_frame_while_turning_in_software"] = round(median, 1)
         size["slowest_of_the_first_frames"] = round(max(times[:_LEARNING]), 1)
     save("report", {"reports": sizes}, weights=["invariant"])

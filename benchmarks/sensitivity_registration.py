@@ -1,4 +1,6 @@
-"""Which settings of ``register()`` matter: the study ``registration`` of :mod:`benchmarks.sensitivity`.
+"""Which settings of ``register()`` matter: see :mod:`benchmarks.sensitivity`.
+
+``python -m benchmarks.sensitivity_registration`` writes ``results/sensitivity_registration.json``.
 
 The pairs are synthetic, from hard to easy, and none of them is used elsewhere: random parts, scans with little overlap,
 maps of different density, and unrelated maps. They are drawn once and kept by each process.
@@ -11,10 +13,14 @@ from functools import cache
 
 import torch
 
+from benchmarks.harness import save
+from benchmarks.sensitivity import Study, run_study
 from plueckernet.data.protocols import AnyProtocol, LinePair, ScanProtocol, sample_pair, unrelated_pair
 from plueckernet.data.scenes import make_scene
 from plueckernet.estimation.settings import RegistrationSettings
-from plueckernet.evaluation.metrics import STRICT, SUCCESS, pose_error
+from plueckernet.evaluation.metrics import pose_error
+from plueckernet.evaluation.outcomes import STRICT, is_right
+from plueckernet.evaluation.paper_noise import best_pose
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.registration import register
 
@@ -66,12 +72,9 @@ def measure(settings: SeededSettings) -> dict[str, float]:
     results = [
         register(pair.source, pair.target, settings=settings.registration, seed=settings.seed) for pair in pairs()
     ]
-    poses = [
-        result.target_T_source or (result.alternatives[0].target_T_source if result.alternatives else None)
-        for result in results
-    ]
+    poses = [best_pose(result) for result in results]
     errors = [pose_error(pose, pair.target_T_source) for pose, pair in zip(poses, pairs(), strict=True)]
-    right = [error[0] < SUCCESS[0] and error[1] < SUCCESS[1] for error in errors]
+    right = [is_right(error) for error in errors]
     accepted = [result.ok for result in results]
     chi_squares = [
         _chi_square(result.covariance, result.target_T_source, pair.target_T_source)
@@ -82,7 +85,7 @@ def measure(settings: SeededSettings) -> dict[str, float]:
     count = len(results)
     return {
         "right": sum(right) / count,
-        "right within 1° and 0.1 m": sum(turn < STRICT[0] and shift < STRICT[1] for turn, shift in errors) / count,
+        "right within 1° and 0.1 m": sum(is_right(error, STRICT) for error in errors) / count,
         "right and accepted": sum(a and r for a, r in zip(accepted, right, strict=True)) / count,
         "error within the 95 % bound of the covariance": _mean([value < CHI_SQUARE_95 for value in chi_squares]),
         "wrong and accepted": (sum(a and not r for a, r in zip(accepted, right, strict=True)) + sum(false))
@@ -110,3 +113,15 @@ def _chi_square(covariance: torch.Tensor | None, pose: Pose | None, truth: Pose)
 
 def _mean(values: list[bool]) -> float:
     return sum(values) / max(1, len(values))
+
+
+STUDY = Study(
+    SeededSettings(),
+    measure,
+    reseeded,
+    {"seed": "measured as noise", "registration.max_lines": "bounds the time; the maps of the study are smaller"},
+    MIN_CHANGE,
+)
+
+if __name__ == "__main__":
+    save("sensitivity_registration", run_study(STUDY, "registration"), weights=["invariant"])

@@ -56,11 +56,11 @@ def draw_cloud(scans: Path, name: str) -> None:
     """Points in grey, lines in red."""
     view = VIEWS[name]
     points = read_points(scans / view.cloud)
-    found = extract_lines(points, PointCloudSettings(viewpoint=view.viewpoint, workers=1))
+    extracted = extract_lines(points, PointCloudSettings(viewpoint=view.viewpoint, workers=1))
     figure, axes = plt.subplots(figsize=(9, 9 * view.half[1] / view.half[0]))
     flat = projected(points, view)
     axes.scatter(*flat[(np.abs(flat) < view.half).all(axis=1)].T, s=0.8, c="0.65", linewidths=0)
-    axes.add_collection(LineCollection(projected(found.endpoints, view), colors="#c1121f", linewidths=1.6))
+    axes.add_collection(LineCollection(projected(extracted.endpoints, view), colors="#c1121f", linewidths=1.6))
     axes.set(xlim=(-view.half[0], view.half[0]), ylim=(-view.half[1], view.half[1]), aspect="equal")
     axes.axis("off")
     figure.subplots_adjust(0, 0, 1, 1)
@@ -74,12 +74,12 @@ def draw_frame(scans: Path, number: int = 0) -> None:
     colour = cv2.imread(f"{stem}.color.jpg")
     depth = cv2.imread(f"{stem}.depth.png", cv2.IMREAD_UNCHANGED).astype(float)
     depth[depth == 65535] = 0
-    found = extract_rgbd(colour, depth / 1000, KITCHEN)
-    pixels = found.endpoints @ KITCHEN.matrix().T
+    extracted = extract_rgbd(colour, depth / 1000, KITCHEN)
+    pixels = extracted.endpoints @ KITCHEN.matrix().T
     pixels = pixels[..., :2] / pixels[..., 2:]
     figure, axes = plt.subplots(figsize=(8, 6))
     axes.imshow(cv2.cvtColor(colour, cv2.COLOR_BGR2GRAY), cmap="gray", vmin=-60)
-    lines = LineCollection(pixels, array=found.endpoints[..., 2].mean(axis=1), cmap="plasma_r", linewidths=1.6)
+    lines = LineCollection(pixels, array=extracted.endpoints[..., 2].mean(axis=1), cmap="plasma_r", linewidths=1.6)
     axes.add_collection(lines)
     figure.colorbar(lines, ax=axes, label="depth (m)", shrink=0.8, pad=0.02)
     axes.axis("off")

@@ -62,13 +62,13 @@ def test_import_is_light():
 
 def test_no_assert_guards_the_source():
     """`python -O` drops asserts, and users deserve one of our own errors."""
-    found = [
+    matches = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in MODULES
         for node in ast.walk(_parse(path))
         if isinstance(node, ast.Assert)
     ]
-    assert not found
+    assert not matches
 
 
 def test_modules_stay_readable():
@@ -141,9 +141,9 @@ def _length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def _version() -> str:
-    found = re.search(r'^__version__ = "(.+)"$', (SOURCE / "version.py").read_text(), re.MULTILINE)
-    assert found is not None
-    return found.group(1)
+    matches = re.search(r'^__version__ = "(.+)"$', (SOURCE / "version.py").read_text(), re.MULTILINE)
+    assert matches is not None
+    return matches.group(1)
 
 
 def _constraints() -> list[str]:

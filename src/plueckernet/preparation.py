@@ -31,7 +31,7 @@ from plueckernet.data.datasets import (
 )
 from plueckernet.data.datasets.authors import authors_folders
 from plueckernet.data.datasets.semantic3d import CELL_SIZE, MIN_CELL_LINES
-from plueckernet.data.prepared import SPLITS, Matrix, PairEntry, PreparedIndex, SceneEntry, write_index
+from plueckernet.data.prepared import SPLITS, MatrixRows, PairEntry, PreparedIndex, SceneEntry, write_index
 from plueckernet.data.splits import split_names
 from plueckernet.errors import FormatError, InputError
 from plueckernet.geometry import LineSet, Pose
@@ -196,11 +196,11 @@ def _finished(out: Path, work: Path, index: PreparedIndex) -> PreparedIndex:
     return index
 
 
-def _matrix(pose: Pose) -> Matrix:
+def _matrix(pose: Pose) -> MatrixRows:
     return pose.matrix().tolist()
 
 
-def _pose(matrix: Matrix) -> Pose:
+def _pose(matrix: MatrixRows) -> Pose:
     return Pose.from_matrix(torch.tensor(matrix, dtype=torch.float64))
 
 

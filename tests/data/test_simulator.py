@@ -120,17 +120,17 @@ def test_a_batch_of_pairs_is_a_loop_over_pairs(protocol):
     scenes = [make_scene(kind, seed) for seed, kind in enumerate(("room", "indoor", "outdoor", "truss"))]
     seeds = [3, 1, 4, 1]
     for number, pair in enumerate(sample_pairs(scenes, protocol, seeds)):
-        alone = sample_pair(scenes[number], protocol, seeds[number])
-        assert torch.equal(pair.matches, alone.matches)
-        for batched, single in zip(tensors_of(pair), tensors_of(alone), strict=True):
+        separate = sample_pair(scenes[number], protocol, seeds[number])
+        assert torch.equal(pair.matches, separate.matches)
+        for batched, single in zip(tensors_of(pair), tensors_of(separate), strict=True):
             torch.testing.assert_close(batched, single, atol=1e-11, rtol=0)
 
 
 def test_infinite_scenes_are_a_loop_too():
     scenes = [make_scene("room", seed).infinite() for seed in range(3)]
     for number, pair in enumerate(sample_pairs(scenes, AnyProtocol(), [0, 1, 2])):
-        alone = sample_pair(scenes[number], AnyProtocol(), number)
-        torch.testing.assert_close(pair.target.moment, alone.target.moment, atol=1e-9, rtol=0)
+        separate = sample_pair(scenes[number], AnyProtocol(), number)
+        torch.testing.assert_close(pair.target.moment, separate.target.moment, atol=1e-9, rtol=0)
 
 
 SCENES = [make_scene(kind, 2) for kind in ("room", "indoor", "outdoor", "city")]

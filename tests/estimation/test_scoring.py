@@ -67,10 +67,10 @@ def test_row_residuals_are_the_definition():
 def test_scores_count_the_perfect_matches():
     lines, _, _ = two_maps(20)
     pose = Pose.random(generator=torch.Generator().manual_seed(1), translation=3.0)
-    one = Pose(pose.rotation[None], pose.translation[None])
+    single = Pose(pose.rotation[None], pose.translation[None])
     source, target = AnchoredLines.of(lines), AnchoredLines.of(pose @ lines)
     weight = torch.full((20,), 0.5, dtype=torch.float64)
-    assert float(RowScorer(source, target, InlierThreshold(0.1, 0.1)).scores(one, weight)) == pytest.approx(
+    assert float(RowScorer(source, target, InlierThreshold(0.1, 0.1)).scores(single, weight)) == pytest.approx(
         10, abs=1e-2
     )
 

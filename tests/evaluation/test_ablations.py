@@ -14,7 +14,7 @@ from plueckernet.evaluation.predictions import Cell, predict
 from plueckernet.evaluation.rates import Rate
 from plueckernet.models import PlueckerConfig
 from plueckernet.training import ablations
-from plueckernet.training.ablations import AblationRun, Job, numbers, run_ablations
+from plueckernet.training.ablations import AblationJob, AblationRun, numbers, run_ablations
 
 SMALL = AblationSettings(steps=4, batch=2, lines=32, scenes=16, pairs=2)
 
@@ -46,6 +46,6 @@ def test_recall_is_of_the_matches_that_could_be_among_the_best():
 
 
 def test_names_are_fit_for_files(tmp_path):
-    names = {Job(design, model, 1, tmp_path).name for design, model in ablations.DESIGNS.items()}
+    names = {AblationJob(design, model, 1, tmp_path).name for design, model in ablations.DESIGNS.items()}
     assert "batchnorm-relu-1" in names
     assert len(names) == len(ablations.DESIGNS)

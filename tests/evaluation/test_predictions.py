@@ -142,10 +142,10 @@ def test_only_what_is_missing_is_computed(tmp_path, monkeypatch):
 
 def test_processes_give_the_same(tmp_path):
     cells = [replace(CELL, method=all_methods()[name]) for name in ("icl", "bound")]
-    alone = Runner(RunSettings(tmp_path / "alone")).run(cells, 5)
+    single = Runner(RunSettings(tmp_path / "single")).run(cells, 5)
     with Runner(RunSettings(tmp_path / "shared", workers=2)) as runner:
         shared = runner.run(cells, 5)
-    assert [[entry.pose for entry in cell] for cell in alone] == [[entry.pose for entry in cell] for cell in shared]
+    assert [[entry.pose for entry in cell] for cell in single] == [[entry.pose for entry in cell] for cell in shared]
 
 
 def test_what_several_ask_for_is_computed_once(tmp_path, monkeypatch):

@@ -220,9 +220,9 @@ def test_packages_have_no_side_effects():
 
 def other_pythons() -> dict[str, str]:
     """By version; they need not have the dependencies."""
-    found = [shutil.which(f"python3.{minor}") for minor in (11, 12, 13, 14)]
-    found += [str(path) for path in Path.home().glob(".pyenv/versions/3.1[1-4].*/bin/python")]
-    pythons = {version_of(path): path for path in found if path}
+    paths = [shutil.which(f"python3.{minor}") for minor in (11, 12, 13, 14)]
+    paths += [str(path) for path in Path.home().glob(".pyenv/versions/3.1[1-4].*/bin/python")]
+    pythons = {version_of(path): path for path in paths if path}
     return {version: path for version, path in pythons.items() if version not in ("", version_of(sys.executable))}
 
 
@@ -376,8 +376,8 @@ def test_prose_of_a_card_does_not_count(tmp_path):
 
 
 def test_versions_are_recorded():
-    found = environment("NVIDIA H200", ["pytest", "no-such-package"])
-    assert found["pytest"] == pytest.__version__
-    assert found["no-such-package"] is None
-    assert found["threads"] >= 1
-    assert found["device"] == "NVIDIA H200"
+    versions = environment("NVIDIA H200", ["pytest", "no-such-package"])
+    assert versions["pytest"] == pytest.__version__
+    assert versions["no-such-package"] is None
+    assert versions["threads"] >= 1
+    assert versions["device"] == "NVIDIA H200"

@@ -25,7 +25,7 @@ from plueckernet.io.reading import read_lines
 INDEX_SCHEMA = 1
 INDEX = "index.json"
 SPLITS = ("train", "test")
-Matrix = list[list[float]]
+MatrixRows = list[list[float]]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class SceneEntry:
     name: str
     split: str  # train or test; the file is SPLIT/NAME.npz
     lines: int
-    world_T_scene: Matrix | None = None
+    world_T_scene: MatrixRows | None = None
 
     @property
     def file(self) -> str:
@@ -50,7 +50,7 @@ class PairEntry:
     source: str  # names of scenes
     target: str
     split: str
-    target_T_source: Matrix
+    target_T_source: MatrixRows
     matches: list[list[int]] | None = None  # rows of source and target, where they are known
 
 
@@ -113,5 +113,5 @@ def prepared_pairs(folder: str | Path, split: str) -> Iterator[LinePair]:
             )
 
 
-def _tensor(matrix: Matrix) -> Float[Tensor, "4 4"]:
+def _tensor(matrix: MatrixRows) -> Float[Tensor, "4 4"]:
     return torch.tensor(matrix, dtype=torch.float64)

@@ -18,7 +18,7 @@ from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.residuals import NoiseModel
 
-Points = tuple[Float[Tensor, "3"], Float[Tensor, "3"]]
+PointPair = tuple[Float[Tensor, "3"], Float[Tensor, "3"]]
 
 
 def oracle_refinement(pair: LinePair, noise: NoiseModel) -> Refinement | None:
@@ -39,7 +39,7 @@ def oracle_pose(pair: LinePair, noise: NoiseModel) -> Pose | None:
     return Pose(turn, target_centre + known.pose.translation - turn @ source_centre)
 
 
-def noise_centres(pair: LinePair) -> Points:
+def noise_centres(pair: LinePair) -> PointPair:
     """The points in either frame from whose feet lines err: the origins, unless the pair says otherwise."""
     origin = torch.zeros(3, dtype=torch.float64)
     return (pair.source_centre, pair.target_centre) if isinstance(pair, CentredPair) else (origin, origin)

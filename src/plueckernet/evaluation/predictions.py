@@ -32,7 +32,7 @@ from plueckernet.io.atomic import atomic_write
 from plueckernet.result import RegistrationResult
 
 _CONFIG, _LINES = "config.json", "predictions.jsonl"
-Matrix = tuple[tuple[float, ...], ...]  # 4 x 4
+PoseMatrix = tuple[tuple[float, ...], ...]  # 4 x 4
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ class Prediction:
     status: str  # found, failed or skipped
     accepted: bool  # whether the method calls its pose a success; methods that do not judge accept every pose
     reason: str  # why nothing was found
-    truth: Matrix | None  # target_T_source; None for maps of different places
-    pose: Matrix | None
-    best: Matrix | None  # the pose or, where none was accepted, the best candidate
+    truth: PoseMatrix | None  # target_T_source; None for maps of different places
+    pose: PoseMatrix | None
+    best: PoseMatrix | None  # the pose or, where none was accepted, the best candidate
     lines: tuple[int, int]  # of source and target
     common: int  # true matches
     common_lines: int  # lines that have a match, of the side that has fewer
@@ -112,7 +112,7 @@ class Prediction:
         error = None if self.best is None else self.best_error
         return Outcome(error, self.accepted, self.common_lines, self.putative_right)
 
-    def _error(self, matrix: Matrix | None) -> tuple[float, float]:
+    def _error(self, matrix: PoseMatrix | None) -> tuple[float, float]:
         if self.truth is None:
             return math.inf, math.inf
         return pose_error(None if matrix is None else _pose(matrix), _pose(self.truth))
@@ -290,7 +290,7 @@ def _right(claimed: Tensor, pair: LinePair) -> int:
     return int(torch.isin(claimed[:, 0] * width + claimed[:, 1], pair.matches[:, 0] * width + pair.matches[:, 1]).sum())
 
 
-def _matrix(pose: Pose) -> Matrix:
+def _matrix(pose: Pose) -> PoseMatrix:
     return tuple(map(tuple, pose.matrix().tolist()))
 
 

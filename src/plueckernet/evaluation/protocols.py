@@ -128,8 +128,8 @@ def _changes(value: Any) -> list[str]:
     standard = type(value)()
     words: list[str] = []
     for field in fields(value):
-        entry, usual = getattr(value, field.name), getattr(standard, field.name)
-        if entry == usual:
+        entry, default = getattr(value, field.name), getattr(standard, field.name)
+        if entry == default:
             continue
         words += _changes(entry) if is_dataclass(entry) else [f"{field.name}{entry:g}"]
     return words

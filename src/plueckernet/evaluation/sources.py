@@ -66,7 +66,7 @@ def checkout() -> Path | None:
 def sources_of(*roots: str, tree: SourceTree | None = None) -> tuple[Path, ...]:
     """The project's own files that modules depend on, with their own; see :func:`source_hash` for ``roots``."""
     tree = tree or project_tree()
-    modules = dict.fromkeys(part.module for part in _closure(roots, tree).parts)
+    modules = dict.fromkeys(item.module for item in _closure(roots, tree).parts)
     return tuple(path for path in map(tree.path, modules) if path is not None)
 
 
@@ -84,7 +84,7 @@ def source_hash(*roots: str, extra_files: Iterable[Path] = (), tree: SourceTree 
     """
     tree = tree or project_tree()
     closure = _closure(roots, tree)
-    lines = [f"{part.module}:{part.name} {_outline_of(part, tree).digest}" for part in closure.parts]
+    lines = [f"{item.module}:{item.name} {_outline_of(item, tree).digest}" for item in closure.parts]
     lines += closure.redirections
     lines += [f"{tree.relative(path)} {file_hash(path)}" for path in extra_files]
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
@@ -127,16 +127,16 @@ class _Outline:
 
 def _closure(roots: Iterable[str], tree: SourceTree) -> _Closure:
     named = [_Part(*root.split(":")) for root in roots]
-    narrowed = {part.module for part in named if part.name}
-    waiting = [part for root in named for part in ([root] if root.name else _entry(root.module, tree))]
+    narrowed = {item.module for item in named if item.name}
+    waiting = [item for root in named for item in ([root] if root.name else _entry(root.module, tree))]
     parts, followed, redirections = dict.fromkeys(waiting), set[str](), set[str]()
     while waiting:
         outline = _outline_of(waiting.pop(), tree)
-        needed = [part for entry in outline.entries if tree.path(entry) for part in _entry(entry, tree)]
+        needed = [item for entry in outline.entries if tree.path(entry) for item in _entry(entry, tree)]
         homes = [_home(reference, tree, redirections) for reference in outline.references - followed]
         needed += [home if home.module in narrowed else _Part(home.module) for home in homes if home is not None]
         followed |= outline.references
-        new = dict.fromkeys(part for part in needed if part not in parts and part.module not in _NOT_COUNTED)
+        new = dict.fromkeys(item for item in needed if item not in parts and item.module not in _NOT_COUNTED)
         parts.update(new)
         waiting += new
     return _Closure(tuple(parts), frozenset(redirections))
@@ -175,21 +175,21 @@ def _split(reference: str, tree: SourceTree) -> tuple[str, list[str]]:
 # From files to outlines
 
 
-def _outline_of(part: _Part, tree: SourceTree) -> _Outline:
-    path = tree.path(part.module)
+def _outline_of(item: _Part, tree: SourceTree) -> _Outline:
+    path = tree.path(item.module)
     if path is None:
-        raise InputError(f"no module {part.module!r} among the sources of {', '.join(tree.packages)}")
+        raise InputError(f"no module {item.module!r} among the sources of {', '.join(tree.packages)}")
     try:
-        return _outline(path.read_bytes(), part)
+        return _outline(path.read_bytes(), item)
     except SyntaxError as error:
         raise FormatError(path, f"no Python: {error.msg}", error.lineno) from error
 
 
 @cache
-def _outline(content: bytes, part: _Part) -> _Outline:
+def _outline(content: bytes, item: _Part) -> _Outline:
     parsed = ast.parse(content)
-    if part.name:
-        parsed.body = _needed(list(_effective(parsed.body)), part.name)
+    if item.name:
+        parsed.body = _needed(list(_effective(parsed.body)), item.name)
     words: list[str] = []
     nodes: list[ast.AST] = []
     _write(parsed, words, nodes)
@@ -198,7 +198,7 @@ def _outline(content: bytes, part: _Part) -> _Outline:
         digest=hashlib.sha256("".join(words).encode()).hexdigest(),
         references=frozenset([*(origin for _, origin in bindings), *_references(nodes, bindings)]),
         entries=frozenset(_named_in_strings(nodes)),
-        passed_on=dict(_bindings(_effective(parsed.body))) | _lazy_names(parsed, part.module),
+        passed_on=dict(_bindings(_effective(parsed.body))) | _lazy_names(parsed, item.module),
     )
 
 
@@ -298,7 +298,7 @@ def _lazy_names(parsed: ast.Module, module: str) -> dict[str, str]:
 
 def _needed(body: list[ast.stmt], name: str) -> list[ast.stmt]:
     """The statements of a module that a name of it depends on, and those that define no name; all if it has no such."""
-    statements = [part for statement in body for part in _single(statement)]
+    statements = [item for statement in body for item in _single(statement)]
     defines = {statement: _defined(statement) for statement in statements}
     if name not in {defined for names in defines.values() for defined in names}:
         return body

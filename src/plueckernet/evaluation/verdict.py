@@ -141,10 +141,11 @@ def in_short(documents: Mapping[str, Any]) -> str:
         lines += [f"Time, {sentence}" for sentence in EXPERIMENTS["timing"].findings(documents["timing"])]
     if "ablations" in documents:
         claims = EXPERIMENTS["ablations"].findings(documents["ablations"])[1:]
-        held, contrary = (sum(end in claim for claim in claims) for end in ("the claim held", "the contrary was seen"))
+        confirmed = sum("the claim held" in claim for claim in claims)
+        contrary = sum("the contrary was seen" in claim for claim in claims)
         lines.append(
-            f"The paper makes {len(claims)} claims about components of its network. In short trainings {held} held, "
-            f"{contrary} were contradicted and {len(claims) - held - contrary} were not decided."
+            f"The paper makes {len(claims)} claims about components of its network. In short trainings "
+            f"{confirmed} held, {contrary} were contradicted and {len(claims) - confirmed - contrary} were not decided."
         )
     return "\n".join(["## In short", "", *(f"- {line}" for line in lines), ""])
 

@@ -61,7 +61,7 @@ class AblationRun:
 
 
 @dataclass(frozen=True)
-class Job:
+class AblationJob:
     """One training and its files."""
 
     design: str
@@ -108,7 +108,7 @@ def run_ablations(settings: AblationSettings, where: AblationRun) -> tuple[int, 
     """Train, judge and write ``OUT/ablations.json``; returns how many trainings are finished, of how many."""
     where.out.mkdir(parents=True, exist_ok=True)
     _keep_settings(where.out / "settings.json", settings)
-    jobs = [Job(design, model, seed, where.out) for seed, (design, model) in product(SEEDS, DESIGNS.items())]
+    jobs = [AblationJob(design, model, seed, where.out) for seed, (design, model) in product(SEEDS, DESIGNS.items())]
     finished = _train_all(jobs, settings, where)
     done = [job for job, complete in zip(jobs, finished, strict=True) if complete]
     values = AblationValues(settings, judged(done, settings, where))
@@ -117,7 +117,7 @@ def run_ablations(settings: AblationSettings, where: AblationRun) -> tuple[int, 
     return len(done), len(jobs)
 
 
-def _train_all(jobs: Sequence[Job], settings: AblationSettings, where: AblationRun) -> list[bool]:
+def _train_all(jobs: Sequence[AblationJob], settings: AblationSettings, where: AblationRun) -> list[bool]:
     if where.processes == 1:
         return [trained(job, settings, where) for job in jobs]
     spawn = multiprocessing.get_context("spawn")
@@ -125,7 +125,7 @@ def _train_all(jobs: Sequence[Job], settings: AblationSettings, where: AblationR
         return list(pool.map(partial(trained, settings=settings, where=where), jobs))
 
 
-def trained(job: Job, settings: AblationSettings, where: AblationRun) -> bool:
+def trained(job: AblationJob, settings: AblationSettings, where: AblationRun) -> bool:
     """Train, or go on with it; whether it is finished."""
     if job.weights.with_suffix(".json").exists():  # the card is written last
         return True
@@ -139,7 +139,7 @@ def trained(job: Job, settings: AblationSettings, where: AblationRun) -> bool:
     return outcome.ending == "finished"
 
 
-def judged(jobs: list[Job], settings: AblationSettings, where: AblationRun) -> tuple[TrainingRun, ...]:
+def judged(jobs: list[AblationJob], settings: AblationSettings, where: AblationRun) -> tuple[TrainingRun, ...]:
     """The result of each training on held-out pairs of both kinds."""
     places = list(product(jobs, KINDS))
     cells = [Cell(StandIn(kind), PROTOCOL, published_method(job.name, job.weights)) for job, kind in places]
