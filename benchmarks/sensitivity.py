@@ -1,7 +1,7 @@
 """Which settings matter: each is varied by -50 % and +50 %, one at a time.
 
-``python -m benchmarks.sensitivity_extraction`` and ``python -m benchmarks.sensitivity_registration`` run the studies and
-write ``results/sensitivity_*.json``.
+``python -m benchmarks.sensitivity_extraction`` and ``python -m benchmarks.sensitivity_registration`` run the studies
+and write ``results/sensitivity_*.json``.
 
 A setting matters if one of its variations changes one metric by more than `MIN_CHANGE` and by more than `NOISE_FACTOR`
 times the largest change of this metric among the seeds of the default settings. It does not matter if no metric changes
@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -75,11 +76,12 @@ def _values(value: object, factors: tuple[float, ...]) -> list[int | float]:
 
 
 def _allowed(settings: Any, name: str, label: str, varied: float, value: Any) -> Iterator[tuple[str, float, Any]]:
-    try:
-        yield label, varied, replace(settings, **{name: value})
-    except InputError:
-        if isinstance(value, float) and value > 1:
-            yield label, 1.0, replace(settings, **{name: 1.0})
+    limited = [1.0] if isinstance(value, float) and value > 1 else []
+    for allowed in (value, *limited):
+        with suppress(InputError):
+            changed = replace(settings, **{name: allowed})
+            yield label, 1.0 if allowed in limited else varied, changed
+            return
 
 
 def run_study(study: Study, label: str) -> dict[str, Any]:

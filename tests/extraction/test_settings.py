@@ -7,7 +7,8 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import pytest
-from benchmarks.sensitivity import ExtractionSettings, variations
+from benchmarks.sensitivity import variations
+from benchmarks.sensitivity_extraction import ExtractionSettings
 
 from plueckernet.errors import InputError
 from plueckernet.extraction import PointCloudSettings, RgbdSettings
