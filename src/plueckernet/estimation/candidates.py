@@ -52,6 +52,8 @@ def select_candidates(
         hypotheses.poses, hypotheses.scores, match_scorer.threshold,
         settings.max_distinct, settings.min_hypothesis_score_ratio, settings.distinctness,
     )  # fmt: skip
+    if not len(chosen):  # no hypothesis explains any match
+        return []
     poses = map_scorer.screened(hypotheses.poses[chosen], settings.max_verified)
     poses = _improved(poses, polished(poses, match_scorer, noise), probability, match_scorer)
     scores, order = map_scorer.scores(poses).topk(min(settings.max_candidates, poses.rotation.shape[0]))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
+from plueckernet.coincidence import pair_distances
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.refinement import Refinement, refine_pose
 from plueckernet.estimation.scoring import AnchoredLines
@@ -68,5 +69,10 @@ def _replaced(result: RegistrationResult, refinement: Refinement, maps: MapPair)
     if result.target_T_source is None:
         first = Alternative(pose, result.alternatives[0].score)
         return replace(result, alternatives=(first, *result.alternatives[1:]))
-    covariance = maps.original_covariance(refinement.covariance)
-    return replace(result, target_T_source=pose, covariance=covariance, inliers=inliers)
+    return replace(
+        result,
+        target_T_source=pose,
+        covariance=maps.original_covariance(refinement.covariance),
+        inliers=inliers,
+        residuals=pair_distances(refinement.pose, inliers, maps),
+    )

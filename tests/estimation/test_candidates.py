@@ -1,0 +1,64 @@
+"""Candidates are distinct, best first, and none where no hypothesis explains anything."""
+
+import pytest
+import torch
+from tests.estimation.lines_for_tests import errors, matched_lines
+
+from plueckernet.estimation.candidates import CandidateSettings, polished, select_candidates
+from plueckernet.estimation.distinct import Distinctness, are_close, distinct_poses
+from plueckernet.estimation.ransac import Hypotheses, ransac_pose
+from plueckernet.estimation.scoring import InlierThreshold, RowScorer
+from plueckernet.estimation.verification import MapScorer
+from plueckernet.geometry import Pose
+
+THRESHOLD = InlierThreshold(0.4, 0.14)
+
+
+@pytest.fixture(scope="module")
+def search():
+    source, target, pose, _ = matched_lines(wrong=0.6, seed=3)
+    scorer, weight = RowScorer(source, target, THRESHOLD), torch.ones(len(source), dtype=torch.float64)
+    return scorer, weight, MapScorer(source, target, THRESHOLD), ransac_pose(scorer, weight), pose
+
+
+def test_the_right_pose_is_the_first_candidate(search):
+    scorer, weight, maps, hypotheses, pose = search
+    candidates = select_candidates(hypotheses, weight, scorer, maps)
+    turn, shift = errors(candidates[0], pose)
+    assert turn < 3
+    assert shift < 0.3
+    scores = [float(maps.scores(Pose(c.rotation[None], c.translation[None]))) for c in candidates]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_candidates_are_limited(search):
+    scorer, weight, maps, hypotheses, _ = search
+    limited = CandidateSettings(max_candidates=2, min_candidate_score_ratio=0.0)
+    assert len(select_candidates(hypotheses, weight, scorer, maps, limited)) <= 2
+
+
+def test_polishing_brings_a_rough_pose_nearer(search):
+    scorer, _, _, _, pose = search
+    rough = Pose.exp(torch.tensor([[0.02, -0.02, 0.01, 0.05, 0.05, -0.05]], dtype=torch.float64)) @ pose
+    before, after = (errors(candidate, pose) for candidate in (rough[0], polished(rough, scorer)[0]))
+    assert after[0] < before[0]
+    assert after[1] < before[1]
+
+
+def test_distinct_poses_are_far_enough_apart(search):
+    _, _, _, hypotheses, _ = search
+    rows = distinct_poses(hypotheses.poses, hypotheses.scores, THRESHOLD, 50, 0.0)
+    chosen = [hypotheses.poses[row] for row in rows]
+    assert 1 < len(chosen) <= 50
+    assert not any(are_close(a, b, THRESHOLD) for i, a in enumerate(chosen) for b in chosen[:i])
+    coarse = distinct_poses(hypotheses.poses, hypotheses.scores, THRESHOLD, 50, 0.0, Distinctness(1e3, 3.1 / 0.14))
+    assert len(coarse) < len(rows)
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_hypotheses_without_any_score_give_no_candidate(search, count):
+    scorer, weight, maps, _, _ = search
+    shift = torch.full((count, 3), 1e3, dtype=torch.float64)
+    poses = Pose(torch.eye(3, dtype=torch.float64).expand(count, 3, 3), shift)
+    nothing = Hypotheses(poses, torch.zeros(count), drawn=1, limit=10)
+    assert select_candidates(nothing, weight, scorer, maps) == []
