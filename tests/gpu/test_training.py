@@ -40,7 +40,7 @@ def test_a_step_moves_the_weights(device, precision):
     before = parameters_to_vector(trainer.network.parameters()).detach().clone()
     step = trainer.advance(pairs.batch(0), pairs)
     after = parameters_to_vector(trainer.network.parameters()).detach()
-    assert step.verdict == "good"
+    assert step.decision == "take"
     assert math.isfinite(step.loss)
     assert after.isfinite().all()
     assert (after - before).norm() > 0
