@@ -23,7 +23,7 @@ from plueckernet.evaluation.runner import Runner, RunSettings
 from plueckernet.evaluation.synthetic import PAIRS, evaluate_synthetic
 
 PAIRS_OF = {"invariant": PAIRS, "pluecker-indoor": PAIRS, "pluecker-outdoor": PAIRS, "descriptors": 200}
-CALIBRATED = ("invariant", "descriptors")
+CALIBRATED = ("invariant", "descriptors", "pluecker-indoor", "pluecker-outdoor")
 
 
 def evaluate(real: Path | None) -> None:

@@ -84,6 +84,7 @@ def refine(
     *,
     matcher: MatcherSource = "invariant",
     settings: RegistrationSettings = RegistrationSettings(),
+    device: str = "cpu",
 ) -> RegistrationResult:
     """Improve a ``target_T_source`` that is accurate to about the inlier threshold, such as one set by hand.
 
@@ -92,14 +93,14 @@ def refine(
     """
     stage = StageClock(None)
     with stage("prepare"):
-        line_matcher = load_matcher(matcher)
-        maps = settings.normalize(source, target)
+        line_matcher = load_matcher(matcher, device)
+        maps = settings.normalize(source.to(device), target.to(device))
     with stage("match"):
         matches = line_matcher.putative_matches(maps, settings.max_matches)
     with torch.inference_mode():
         with stage("refine"):
             map_scorer = MapScorer(maps.source, maps.target, maps.threshold, settings.verification)
-            candidates = [maps.normalized_pose(pose)]
+            candidates = [maps.normalized_pose(pose.to(device))]
             refined = refine_candidates(candidates, maps, map_scorer, settings.known_noise(maps), settings.refinement)
         with stage("judge"):
             match_scorer = RowScorer(maps.source[matches.source], maps.target[matches.target], maps.threshold)

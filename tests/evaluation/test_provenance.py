@@ -316,6 +316,11 @@ def test_git_that_is_not_installed_is_no_error(repository, monkeypatch):
     assert commit_of(repository) == ("0123456789abcdef", True)
 
 
+def test_the_environment_comes_before_git(repository, monkeypatch):
+    monkeypatch.setenv(COMMIT_VARIABLE, "0123456789abcdef-dirty")
+    assert commit_of(repository) == ("0123456789abcdef", False)
+
+
 # Documents
 
 

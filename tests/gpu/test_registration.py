@@ -86,7 +86,7 @@ def test_a_pose_by_hand_is_refined(device):
     pair = house()
     turned = torch.tensor([0.02, -0.01, 0.01, 0.05, 0.05, -0.05], dtype=torch.float64)
     by_hand = Pose.exp(turned) @ pair.target_T_source
-    result = refine(pair.source.to(device), pair.target.to(device), by_hand.to(device))
+    result = refine(pair.source, pair.target, by_hand, device=device)
     assert_same(result, refine(pair.source, pair.target, by_hand))
     assert result.target_T_source.rotation.device.type == "cpu"
 

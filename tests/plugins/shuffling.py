@@ -19,7 +19,9 @@ import pytest
 import torch
 
 # Variables that pytest changes from test to test, and those that OpenCV and PyTorch set when they are first used.
-_OF_OTHERS = ("PYTEST_", "COV_", "LD_LIBRARY_PATH", "QT_", "TORCHINDUCTOR_", "TRITON_", "CUDA_")
+_OF_OTHERS = (
+    "PYTEST_", "COV_", "LD_LIBRARY_PATH", "QT_", "TORCHINDUCTOR_", "TRITON_", "CUDA_", "TF_", "TPU_",
+)  # fmt: skip
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

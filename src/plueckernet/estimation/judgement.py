@@ -77,7 +77,7 @@ DESCRIPTOR_CALIBRATION = Calibration(
         "size_ratio": 4.817,
         "explained_fraction": 4.244,
     },
-    fitted_on="synthetic scenes (indoor, outdoor, varied), random parts, scans and unrelated pairs",
+    fitted_on="synthetic scenes: random parts, surveys and unrelated maps; 1004 pairs",
 )
 
 

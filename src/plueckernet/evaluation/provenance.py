@@ -25,7 +25,7 @@ from plueckernet.errors import FormatError, InputError
 from plueckernet.evaluation.sources import checkout, file_hash, project_tree, source_hash
 from plueckernet.version import __version__
 
-COMMIT_VARIABLE = "PLUECKERNET_COMMIT"  # "<sha>" or "<sha>-dirty", for machines that have the files but not git
+COMMIT_VARIABLE = "PLUECKERNET_COMMIT"  # "<sha>" or "<sha>-dirty", for machines that have the files but not their git
 _OUTPUTS = ("benchmarks/results", "docs", "README.md")  # runs write there, so that a second run is not of a dirty tree
 _CARD_ENTRIES = ("architecture", "calibration")  # what a card says beside these changes no number
 
@@ -129,19 +129,21 @@ def mark(document: Mapping[str, Any]) -> str:
 
 
 def commit_of(root: Path | None) -> tuple[str | None, bool | None]:
-    """The commit of a checkout and whether its files are those of the commit, as far as these are known."""
-    if root is not None and (root / ".git").exists():
-        excluded = [f":(exclude){name}" for name in _OUTPUTS]
-        commit = _git(root, "rev-parse", "HEAD")
-        changes = _git(root, "status", "--porcelain", "--untracked-files=all", "--", ".", *excluded)
-        if commit is not None and changes is not None:
-            return commit, not changes
+    """The commit of a checkout and whether its files are those of the commit, as far as these are known.
+
+    The environment variable comes first: a copy of a working tree may carry the git folder of an older commit.
+    """
     given = os.environ.get(COMMIT_VARIABLE, "")
-    if not given:
+    if given:
+        if not re.fullmatch(r"[0-9a-f]{7,40}(-dirty)?", given):
+            raise InputError(f"{COMMIT_VARIABLE}={given!r}: expected a commit, with '-dirty' after it if files differ")
+        return given.removesuffix("-dirty"), not given.endswith("-dirty")
+    if root is None or not (root / ".git").exists():
         return None, None
-    if not re.fullmatch(r"[0-9a-f]{7,40}(-dirty)?", given):
-        raise InputError(f"{COMMIT_VARIABLE}={given!r}: expected a commit, with '-dirty' after it if files differ")
-    return given.removesuffix("-dirty"), not given.endswith("-dirty")
+    excluded = [f":(exclude){name}" for name in _OUTPUTS]
+    commit = _git(root, "rev-parse", "HEAD")
+    changes = _git(root, "status", "--porcelain", "--untracked-files=all", "--", ".", *excluded)
+    return (None, None) if commit is None or changes is None else (commit, not changes)
 
 
 def _git(root: Path, *arguments: str) -> str | None:
