@@ -16,30 +16,27 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from plueckernet.errors import InputError
 from plueckernet.estimation.scoring import InlierThreshold
-from plueckernet.settings import check_at_least, check_fraction, check_positive
+from plueckernet.settings import check_at_least, check_positive
 
 # Bounds that keep the estimated fractions from becoming certainties, which no data could correct.
 _MATCHED_BOUNDS = 0.05, 0.999
 _PARALLEL_BOUNDS = 0.02, 0.98
-_WRONG_PAIRS = 0.5  # first guess of the wrong pairs per line, which the estimation forgets
+# First guesses, which the estimation forgets.
+_MATCHED_FRACTION = 0.7  # of the lines in close pairs, those that have a match
+_WRONG_PAIRS = 0.5  # per line
+_PARALLEL_FRACTION = 0.5  # of the wrong pairs
 
 
 @dataclass(frozen=True)
 class CorrespondenceSettings:
-    """The prior of the estimation and its length."""
+    """The prior of the estimation and its number of iterations."""
 
     unseen_competitors: float = 0.6  # competitors assumed of every pair beyond those seen
-    matched_fraction: float = 0.7  # first guess: lines in close pairs that have a match
-    parallel_fraction: float = 0.5  # first guess: wrong pairs that are parallel
     iterations: int = 8
 
     def __post_init__(self) -> None:
-        check_positive(self, "unseen_competitors", "matched_fraction")
-        check_fraction(self, "matched_fraction", "parallel_fraction")
-        if self.matched_fraction == 1:
-            raise InputError("CorrespondenceSettings.matched_fraction: expected a fraction below 1, got 1")
+        check_positive(self, "unseen_competitors")
         check_at_least(self, 1, "iterations")
 
 
@@ -88,7 +85,7 @@ class ClosePairs:
         maximisation.
         """
         (first, second), (m, n), limit = self.rows.unbind(-1), self.counts, max(self.max_matches, 1)
-        matched, wrong, parallel = settings.matched_fraction, _WRONG_PAIRS, settings.parallel_fraction
+        matched, wrong, parallel = _MATCHED_FRACTION, _WRONG_PAIRS, _PARALLEL_FRACTION
         crowding = self.crowding(settings.unseen_competitors)
         back = position.new_tensor(math.sqrt(matched / (1 - matched)))
         for _ in range(settings.iterations):
