@@ -21,6 +21,7 @@ from scipy.spatial import cKDTree
 
 from benchmarks.harness import RESULTS, progress, save
 from benchmarks.synthetic_clouds import Scene, agreement, boxes, dense, facade, lidar
+from plueckernet.evaluation.rates import percent
 from plueckernet.extraction import PointCloudSettings, extract_lines
 
 LARGE = 10_000_000  # points
@@ -122,7 +123,7 @@ def table(result: dict[str, Any]) -> list[dict[str, str]]:
         asked = "≥ 90 % each" if row["noise"] == NOISE else ""
         close = row["3cm_2deg"]
         what = f"edges of {row['scene']} in a dense cloud, {1000 * row['noise']:.0f} mm noise, 3 cm and 2°"
-        measured = f"recall {close['recall']:.1%}, precision {close['precision']:.1%}"
+        measured = f"recall {percent(close['recall'])}, precision {percent(close['precision'])}"
         rows.append({"what": what, "asked": asked, "measured": measured})
     for rings in (64, 32, 16):
         scans = [scan["10cm_5deg"] for scan in result.get("lidar", []) if scan["rings"] == rings and scan["viewpoint"]]
