@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks import networks, networks_designs
 from benchmarks.harness import RESULTS
+from benchmarks.sensitivity import table as settings_table
 from benchmarks.sensor_results import OdometryValues, ScanGroup, ScanValues
 from plueckernet.evaluation.documents import TableRow, read_json, read_result
 from plueckernet.evaluation.outcomes import FALSE_SUCCESS
@@ -140,6 +141,12 @@ def gpu() -> Iterator[str]:
         yield f"| {network} | {variant} | {' | '.join(texts)} |"
 
 
+def sensitivity() -> Iterator[str]:
+    """What each setting of register() changes when it is halved or raised by half."""
+    fields = read_json(RESULTS / "sensitivity_registration.json")["fields"]
+    yield from settings_table({name.removeprefix("registration."): row for name, row in fields.items()})
+
+
 def cpu_rows(values: dict[str, Any]) -> list[TableRow]:
     """Memory of the largest maps, and time against the plain version."""
     largest = max(values["matcher_and_transport"], key=lambda row: row["lines"])
@@ -174,6 +181,7 @@ TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[], Iterator[str]]]] = {
     "scaling": ("networks.md", ("networks_cpu",), scaling),
     "gpu": ("networks.md", ("networks_gpu",), gpu),
     "designs": ("networks.md", ("networks_designs",), designs),
+    "sensitivity": ("registration.md", ("sensitivity_registration",), sensitivity),
 }
 
 

@@ -104,7 +104,10 @@ def filled(page: str, name: str, content: str) -> str:
 
 PAGES = (
     ROOT / "README.md",
-    *(ROOT / "docs" / name for name in ("numbers.md", "results.md", "extraction.md", "odometry.md", "networks.md")),
+    *(
+        ROOT / "docs" / name
+        for name in ("numbers.md", "results.md", "extraction.md", "odometry.md", "networks.md", "registration.md")
+    ),
 )
 
 
