@@ -102,13 +102,8 @@ def filled(page: str, name: str, content: str) -> str:
     return f"{before}{begin}\n\n{content}\n\n{end}{after}"
 
 
-PAGES = (
-    ROOT / "README.md",
-    *(
-        ROOT / "docs" / name
-        for name in ("numbers.md", "results.md", "extraction.md", "odometry.md", "networks.md", "registration.md")
-    ),
-)
+_DOCS_PAGES = "numbers.md", "results.md", "extraction.md", "odometry.md", "networks.md", "registration.md"
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / name for name in _DOCS_PAGES))
 
 
 def rendered() -> dict[Path, str]:
