@@ -177,7 +177,8 @@ def _alternatives(shown: Sequence[ShownPose]) -> str:
     note = (
         "<p class=soft>No other pose was found.</p>"
         if len(shown) == 1
-        else "<p class=soft>The score is the number of lines that the pose explains; a poor fit counts less than one."
+        else "<p class=soft>The score is the number of explained lines times the explained fraction; a poor fit counts"
+        " less than one line."
         " The pairs of the first pose are its inliers. The pairs of the others are the lines within the inlier"
         " threshold.</p>"
     )
