@@ -29,9 +29,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Resolved here, in the process that starts the others, so that all of them have the same order.
-    if config.option.shuffle == "random":
+    """Choose the seed once, in the process that starts the workers: all of them need the same order."""
+    if hasattr(config, "workerinput"):
+        config.option.shuffle = config.workerinput["shuffle"]
+    elif config.option.shuffle == "random":
         config.option.shuffle = str(secrets.randbelow(10**6))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist, which reads the command line again, the seed that was chosen."""
+    node.workerinput["shuffle"] = node.config.option.shuffle
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
