@@ -60,14 +60,14 @@ def scans() -> Iterator[str]:
     """Registration of real scans by lines and by points; of two voxel sizes the better one."""
     lines, *points = (_scans(f"sensors{method}") for method in ("", "_fpfh", "_kiss"))
     yield (
-        f"| pairs | lines, median | lines: right and called a success | right, accepted or not | {FALSE_SUCCESS}"
+        f"| pairs | lines, median | lines: right, median error | right and called a success | {FALSE_SUCCESS}"
         " | points: FPFH + RANSAC + ICP | points: KISS-Matcher + ICP |"
     )
     yield "|---|---|---|---|---|---|---|"
     for group in lines.groups:
         summary = group.summary
         cells = [f"{group.group}, {summary.pairs}", f"{group.lines_median:.0f}", _outcome(group)]
-        cells += [f"{summary.right.count} of {summary.right.total}", summary.false_success_text]
+        cells += [f"{summary.right_and_accepted.count} of {summary.pairs}", summary.false_success_text]
         cells += [_best(method.of(group.group)) for method in points]
         yield f"| {' | '.join(cells)} |"
 
@@ -77,12 +77,12 @@ def _best(groups: list[ScanGroup]) -> str:
 
 
 def _merit(group: ScanGroup) -> tuple[float, float]:
-    return group.summary.right_and_accepted.fraction, -(group.summary.translation_median or 0.0)
+    return group.summary.right.fraction, -(group.summary.translation_median or 0.0)
 
 
 def _outcome(group: ScanGroup) -> str:
     summary = group.summary
-    count = f"{summary.right_and_accepted.count} of {summary.pairs}"
+    count = f"{summary.right.count} of {summary.pairs}"
     if summary.rotation_median is None or summary.translation_median is None:
         return count
     return f"{count}, {summary.rotation_median:.2f}° / {1000 * summary.translation_median:.0f} mm"
