@@ -39,8 +39,8 @@ from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.residuals import NoiseModel, Residuals, line_residuals, variances, whitened
 from plueckernet.settings import check_at_least, check_fraction, check_positive
 
-# Halving these or raising them by half changed no result of `python -m benchmarks.sensitivity_registration`. Its maps have
-# no lines outside the core, so the study says nothing about the quantile and the iterations on all lines.
+# Halving these or raising them by half changed no result of `python -m benchmarks.sensitivity_registration`. Its maps
+# have no lines outside the core, so the study says nothing about the quantile and the iterations on all lines.
 _LONG_LINE = math.sqrt(2)  # length of a line whose ends determine its direction, in radii of the map
 _SHORT_QUANTILE = 0.1  # of segment lengths, that must still be paired when all lines take part
 _ALL_LINES_ITERATIONS = 4  # on the lines outside the core, which start from the refined pose
