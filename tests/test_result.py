@@ -1,6 +1,7 @@
 """A saved result comes back as it was; results of the previous schema are still read."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -74,6 +75,18 @@ def test_the_previous_schema_is_read(tmp_path):
     assert result.settings["inlier_distance"] == 0.2
     assert not result.calibrated
     assert result.to_dict()["schema"] == 2
+    assert result.warnings == ()
+
+
+def test_warnings_are_kept(result, tmp_path):
+    warned = replace(result, warnings=("The source looks 1000 times larger than the target.",))
+    warned.save(tmp_path / "warned.json")
+    assert RegistrationResult.load(tmp_path / "warned.json").warnings == warned.warnings
+
+
+@pytest.mark.parametrize("status", Status)
+def test_a_result_is_true_if_its_pose_is_accepted(result, status):
+    assert bool(replace(result, status=status)) is (status is Status.SUCCESS)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Errors raised by the package. Catch `PlueckernetError` to catch them all."""
+"""Errors and warnings of the package. Catch `PlueckernetError` to catch all errors."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,6 +70,10 @@ class MissingDependencyError(PlueckernetError, ImportError):
 
     def __str__(self) -> str:
         return f"{self.package} is not installed: pip install 'plueckernet[{self.extra}]'"
+
+
+class UnitWarning(UserWarning):
+    """The sizes of two maps suggest that they are in different units, and scale is not searched for."""
 
 
 def _shape(shape: Sequence[int | str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -11,9 +12,10 @@ from multiprocessing import get_context
 
 import torch
 
-from plueckernet.errors import InputError
+from plueckernet.errors import InputError, UnitWarning
 from plueckernet.estimation.candidates import select_candidates
 from plueckernet.estimation.evidence import gather_evidence
+from plueckernet.estimation.extents import unit_warning
 from plueckernet.estimation.judgement import judge
 from plueckernet.estimation.ransac import ransac_pose
 from plueckernet.estimation.refinement import refine_candidates
@@ -43,12 +45,14 @@ def register(
     The maps may be in any unit, as long as it is the same, and anywhere in space. The same input and seed give the
     same result. ``matcher`` proposes matches: the name or file of weights, "descriptors", which needs no weights, a
     network, or any :class:`~plueckernet.matchers.LineMatcher`. ``on_stage`` is called with the name of each stage as
-    it begins. The result is on the CPU whatever the device.
+    it begins. The result is on the CPU whatever the device. Maps that seem to be in different units are registered
+    with a :class:`~plueckernet.errors.UnitWarning`, which is also in ``result.warnings``.
     """
     stage = StageClock(on_stage)
     with stage("prepare"):
         line_matcher = load_matcher(matcher, device)
         maps = settings.normalize(source.to(device), target.to(device))
+        unit_warnings = _warn_about_units(source, target)
     with stage("match"):
         matches = line_matcher.putative_matches(maps, settings.max_matches)
     with torch.inference_mode():  # nothing below is differentiated, and operations are many and small
@@ -73,7 +77,7 @@ def register(
         with stage("judge"):
             evidence = gather_evidence(refined, maps, matches, match_scorer, map_scorer)
             verdict = judge(evidence, line_matcher.calibration, settings.judgement)
-    run = RunRecord(line_matcher.name, settings, seed, stage.seconds)
+    run = RunRecord(line_matcher.name, settings, seed, stage.seconds, unit_warnings)
     return assemble_result(verdict, evidence, refined, matches, maps, run)
 
 
@@ -139,6 +143,15 @@ def _registered(
     except InputError as error:
         run = RunRecord(load_matcher(matcher).name, settings, seed)
         return RegistrationResult.without_pose(str(error), (len(pair[0]), len(pair[1])), run)
+
+
+def _warn_about_units(source: LineSet, target: LineSet) -> tuple[str, ...]:
+    """Warn the caller of :func:`register`; returns the sentences for the result."""
+    sentence = unit_warning(source, target)
+    if sentence is None:
+        return ()
+    warnings.warn(sentence, UnitWarning, stacklevel=3)
+    return (sentence,)
 
 
 class StageClock:

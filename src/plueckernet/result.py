@@ -56,6 +56,7 @@ class RunRecord:
     settings: RegistrationSettings
     seed: int
     seconds: Mapping[str, float] = field(default_factory=dict)  # by stage
+    warnings: tuple[str, ...] = ()  # what was noticed about the maps
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +86,7 @@ class RegistrationResult:
     num_lines: tuple[int, int]  # source, target
     matcher: str = ""  # name of the matcher
     centre: Float[Tensor, "3"] | None = None  # of the inliers, in the target frame
+    warnings: tuple[str, ...] = ()  # what was noticed about the maps before the search, in sentences
 
     @classmethod
     def without_pose(cls, reason: str, num_lines: tuple[int, int], run: RunRecord) -> RegistrationResult:
@@ -109,7 +111,12 @@ class RegistrationResult:
             seed=run.seed,
             num_lines=num_lines,
             matcher=run.matcher,
+            warnings=run.warnings,
         )
+
+    def __bool__(self) -> bool:
+        """The same as :attr:`ok`."""
+        return self.ok
 
     @property
     def ok(self) -> bool:
@@ -142,6 +149,7 @@ class RegistrationResult:
             "version": __version__,
             "status": str(self.status),
             "reason": self.reason,
+            "warnings": list(self.warnings),
             "confidence": self.confidence,
             "calibrated": self.calibrated,
             "matcher": self.matcher,
@@ -274,6 +282,7 @@ def _from_document(document: Mapping[str, Any]) -> RegistrationResult:
         num_lines=(document["num_lines"][0], document["num_lines"][1]),
         matcher=document["matcher"],
         centre=numbers(document["centre"]),
+        warnings=tuple(document.get("warnings", ())),  # results of version 0.1.0 have none
     )
 
 
