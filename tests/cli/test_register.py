@@ -11,7 +11,7 @@ import pytest
 import torch
 from tests.cli.helpers import chaos, house, run
 
-from plueckernet.geometry import Pose
+from plueckernet.geometry import Pose, Similarity
 from plueckernet.io import read_lines, write_lines
 
 KEYS = {
@@ -178,3 +178,27 @@ def test_report(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     page = out.read_text(encoding="utf-8")
     assert f"plueckernet register {files.source} {files.target} --seed 2 --directed --report &#x27;{out}&#x27;" in page
     assert "<title>Registered: a.obj to b.txt</title>" in page
+
+
+def test_different_units_are_told_before_the_search(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    millimetres = files.source.with_name("mm.obj")
+    write_lines(millimetres, Similarity.from_pose(Pose.identity(), 1000.0) @ house())
+    out = files.source.with_name("mm.json")
+    assert run("register", millimetres, files.target, "--json", out) == 1
+    captured = capsys.readouterr()
+    sentence = "The source looks about 1000 times larger than the target: is the source in millimetres"
+    assert captured.err.startswith(f"warning: {sentence}")
+    assert "warning" in captured.out
+    assert "Check the units" in captured.out
+    assert load(out)["warnings"][0].startswith(sentence)
+    assert run("register", millimetres, files.target, "--quiet") == 1
+    assert capsys.readouterr().err == ""
+
+
+def test_the_required_confidence(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    out = files.source.with_name("strict.json")
+    assert run("register", files.source, files.target, "--min-confidence", "1", "--json", out) == 1
+    assert load(out)["settings"]["judgement"]["min_confidence"] == 1.0
+    assert "and 1 is required" in " ".join(capsys.readouterr().out.split())
+    assert run("register", files.source, files.target, "--min-confidence", "0.5") == 0
+    assert run("register", files.source, files.target, "--min-confidence", "1.5") == 2

@@ -31,7 +31,7 @@ def test_status_verdict_and_reason(result: RegistrationResult, status: str, styl
     assert rows["status"] == f"[bold {style}]{text.headline}[/]"
     assert rows["verdict"] == text.summary
     assert rows["reason"] == as_sentence(shown.reason)
-    assert rows.get("advice", "") == text.advice
+    assert rows.get("next", "") == text.advice
 
 
 def test_a_result_without_a_candidate_has_no_noise() -> None:
@@ -40,3 +40,10 @@ def test_a_result_without_a_candidate_has_no_noise() -> None:
     assert rows["verdict"] == "No pose was accepted, and no candidate was found."
     assert rows["reason"] == "The map is empty."
     assert "noise" not in rows
+
+
+def test_a_warning_is_a_row(result: RegistrationResult) -> None:
+    assert "warning" not in dict(result_rows(result))
+    rows = dict(result_rows(replace(result, warnings=("The source looks larger.",))))
+    assert rows["warning"] == "[bold yellow]The source looks larger.[/]"
+    assert rows["next"].startswith("Check the units")

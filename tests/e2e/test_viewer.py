@@ -232,7 +232,7 @@ def test_candidates_of_a_failure_can_be_shown(viewer: Viewer, watched: Watched, 
     drop(watched, tmp_path / "a.obj", tmp_path / "b.obj")
     page.get_by_text("target b.obj").wait_for()
     page.get_by_role("button", name="Register").click()
-    page.get_by_text("Not registered", exact=True).wait_for()
+    page.get_by_text("Not registered: ").wait_for()
     until(watched, lambda: viewer._progress.value == 1.0, "the best candidate is shown")
     first = watched.seen()
     page.get_by_label("Pose").click()

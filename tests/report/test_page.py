@@ -22,7 +22,8 @@ from plueckernet.geometry.pose import rotation_from_quaternion
 from plueckernet.registration import register
 from plueckernet.report import About, report_html, scene, write_report
 from plueckernet.report.scene import shown_poses
-from plueckernet.report.words import CANDIDATES_ADVICE, HEADLINES, verdict
+from plueckernet.report.words import required_confidence, verdict
+from plueckernet.result import Alternative
 
 TRUTH = Pose.random(generator=torch.Generator().manual_seed(1), translation=10.0)
 NATIONAL_GRID = Pose(torch.eye(3, dtype=torch.float64), torch.tensor([4e5, 6e6, 100.0], dtype=torch.float64))
@@ -164,8 +165,9 @@ def test_a_failure_has_a_reason_and_candidates(failure) -> None:
     text = Tags(page).text
     assert "Not registered" in text
     assert result.reason[1:] in text
-    assert "No pose was accepted." in text
-    assert CANDIDATES_ADVICE in text
+    assert "No pose was accepted" in text
+    assert "candidates 1 to 4 in the table below" in text
+    assert "a larger  --inlier-threshold  may help" in text  # an element of its own
     assert "correct:" not in text
     assert '<body class="failed">' in page
     assert page.count('data-pose="') == len(result.alternatives)
@@ -188,16 +190,43 @@ def test_the_coincidence_of_all_poses_is_computed_by_one_finder(failure, monkeyp
 @pytest.mark.parametrize("status", Status)
 def test_badge_and_confidence_bar_have_the_colour_of_the_status(result, pair, status) -> None:
     """Their only colour is the one that the class of the body selects, whatever the confidence is."""
-    page = report_html(replace(result, status=status, confidence=0.95), *pair)
+    shown = replace(result, status=status, confidence=0.95 if status is Status.SUCCESS else 0.45)
+    page = report_html(shown, *pair)
     assert f'<body class="{status}">' in page
-    assert f'<span class="badge">{HEADLINES[status]}</span>' in page
-    assert 'role="meter"' in page
+    assert f'<span class="badge">{verdict(shown).headline}</span>' in page
     style = page[page.index("<style>") : page.index("</style>")]
     for selector in (r"\.badge", r"\.confidence span"):
         (rule,) = re.findall(rf"^{selector} {{(.*?)}}", style, re.MULTILINE | re.DOTALL)
         assert re.findall(r"(?:color|background): var\(--(\w+)", rule)[0] == "status"
     tone = {"success": "good", "ambiguous": "fair", "failed": "bad"}[status]
     assert f".{status} {{ --status: var(--{tone});" in style
+
+
+@pytest.mark.parametrize(
+    ("status", "sure", "bar", "mark"),
+    [
+        ("success", 0.95, True, True), ("success", 0.7, True, False), ("failed", 0.7, True, True),
+        ("failed", 0.95, False, False), ("ambiguous", 0.3, True, False), ("ambiguous", 0.95, False, False),
+    ],
+)  # fmt: skip
+def test_a_bar_is_drawn_only_if_it_agrees_with_the_status(result, pair, status, sure, bar, mark) -> None:
+    others = shown_poses(result, *pair)[:1] * 2
+    alternatives = tuple(Alternative(pose.pose, pose.score) for pose in others)
+    shown = replace(result, status=Status(status), confidence=sure, alternatives=alternatives)
+    page = report_html(shown, *pair)
+    assert ('role="meter"' in page) is bar
+    assert (f'<i style="left:calc(100% * {required_confidence(shown):.4f})">' in page) is mark
+
+
+def test_warnings_and_advice_are_on_the_page(result, pair) -> None:
+    page = report_html(replace(result, warnings=("The source is <larger>.",)), *pair)
+    assert '<p class="warning">The source is &lt;larger&gt;.</p>' in page
+    assert "<b>Next:</b> Check the units" in page
+    assert 'class="warning"' not in report_html(result, *pair)
+
+
+def test_an_ambiguous_pose_is_not_called_registered(result, pair) -> None:
+    assert "registered" not in Tags(report_html(replace(result, status=Status.AMBIGUOUS), *pair)).text
 
 
 def test_a_result_without_candidates_makes_a_page() -> None:

@@ -13,7 +13,7 @@ from tests.cli.helpers import house
 from plueckernet.estimation.judgement import Status
 from plueckernet.geometry import Pose
 from plueckernet.io import write_lines
-from plueckernet.report.words import verdict
+from plueckernet.report.words import IN_VIEWER, verdict
 
 pytest.importorskip("viser", reason="viser is not installed")
 
@@ -39,12 +39,13 @@ def viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     ("status", "colour"), [("success", "#4fd6a7"), ("ambiguous", "#f0bd5a"), ("failed", "#ff8f8f")]
 )
 def test_the_verdict_is_the_shared_text_in_the_colour_of_the_status(viewer, monkeypatch, status, colour) -> None:
-    result = replace(viewer.session.result, status=Status(status), confidence=0.72)
+    result = replace(viewer.session.result, status=Status(status), confidence=0.72, warnings=("One is larger.",))
     monkeypatch.setattr(viewer.session, "result", result)
-    page, text = viewer._verdict_html(), verdict(result)
+    page, text = viewer._verdict_html(), verdict(result, IN_VIEWER)
     assert f'<b style="color:{colour}">{text.headline}</b>' in page
     assert text.summary in page
     assert text.advice in page
+    assert "One is larger." in page
 
 
 def test_the_controls_show_the_result(viewer) -> None:

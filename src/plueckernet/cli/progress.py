@@ -1,10 +1,11 @@
-"""A progress bar that appears only for slow operations."""
+"""What is said on stderr while a command runs: a bar for slow operations, and warnings about units."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
+from typing import Any
 
 _BAR_DELAY = 2.0  # seconds before the bar appears
 
@@ -31,3 +32,28 @@ def slow_bar(text: str) -> Iterator[Callable[[float], None]]:
         timer.cancel()
         timer.join()
         bar.stop()
+
+
+@contextmanager
+def unit_warnings_on_stderr(quiet: bool) -> Iterator[None]:
+    """Print a `UnitWarning` as one styled line when it is raised, before the search; nothing if ``quiet``."""
+    import warnings
+
+    from rich.console import Console
+    from rich.text import Text
+
+    from plueckernet.errors import UnitWarning
+
+    console = Console(stderr=True)
+    show_other = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
+        if issubclass(category, UnitWarning):
+            console.print(Text.assemble(("warning: ", "bold yellow"), str(message)), soft_wrap=True)
+        else:
+            show_other(message, category, *place, **options)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if quiet else "always", UnitWarning)
+        warnings.showwarning = show
+        yield

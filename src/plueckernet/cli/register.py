@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from plueckernet.io import ReadReport
     from plueckernet.result import RegistrationResult
 
+InlierThresholdOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="LENGTH", help="Largest distance of matching lines, in map units.", show_default="from the maps"
+    ),
+]
+_REQUIRED = "Confidence that a pose needs to be accepted. Of the poses accepted, about 1 - C or fewer are wrong."
+MinConfidenceOption = Annotated[float, typer.Option(metavar="C", min=0.0, max=1.0, help=_REQUIRED)]
+
 
 def register(
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="Line map that is moved.")],
@@ -31,12 +40,8 @@ def register(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a picture of both maps before and after registration.")
     ] = None,
-    inlier_threshold: Annotated[
-        float | None,
-        typer.Option(
-            metavar="LENGTH", help="Largest distance of matching lines, in map units.", show_default="from the maps"
-        ),
-    ] = None,
+    inlier_threshold: InlierThresholdOption = None,
+    min_confidence: MinConfidenceOption = 0.9,
     directed: Annotated[bool, typer.Option("--directed", help="The direction of each line is meaningful.")] = False,
     matcher: Annotated[
         str, typer.Option(metavar="NAME", help="Weights, by name or file, or 'descriptors' (no weights).")
@@ -51,14 +56,15 @@ def register(
     Exit code 0: registered; 1: not registered or ambiguous; 2: bad input.
     """
     from plueckernet import registration
-    from plueckernet.cli.progress import slow_bar
+    from plueckernet.cli.progress import slow_bar, unit_warnings_on_stderr
 
-    settings = _settings(directed, inlier_threshold)
+    settings = _settings(directed, inlier_threshold, min_confidence)
     check_device(device)
     reports = _read((source, target), lod)
     lines = reports[0].lines, reports[1].lines
     stages = registration.STAGES
-    with slow_bar(f"registering {len(lines[0])} to {len(lines[1])} lines") as progress:
+    bar = slow_bar(f"registering {len(lines[0])} to {len(lines[1])} lines")
+    with bar as progress, unit_warnings_on_stderr(quiet):
         result = registration.register(
             *lines, matcher=matcher, settings=settings, seed=seed, device=device,
             on_stage=lambda stage: progress(stages.index(stage) / len(stages)),
@@ -73,17 +79,19 @@ def register(
         notes.append(f"report written to {report}; open it in a browser")
     for note in notes if not quiet else []:
         typer.echo(note, err=True)
-    if not result.ok:
+    if not result:
         raise typer.Exit(1)
 
 
-def _settings(directed: bool, inlier_threshold: float | None) -> RegistrationSettings:
+def _settings(directed: bool, inlier_threshold: float | None, min_confidence: float) -> RegistrationSettings:
     from plueckernet.errors import InputError
+    from plueckernet.estimation.judgement import JudgementSettings
     from plueckernet.estimation.settings import RegistrationSettings
 
     if inlier_threshold is not None and not 0 < inlier_threshold < math.inf:
         raise InputError(f"--inlier-threshold: expected a positive length, got {inlier_threshold}")
-    return RegistrationSettings(directed=directed, inlier_distance=inlier_threshold)
+    judgement = JudgementSettings(min_confidence=min_confidence)
+    return RegistrationSettings(directed=directed, inlier_distance=inlier_threshold, judgement=judgement)
 
 
 def check_device(name: str) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Row = tuple[str, str]  # name and value, in rich's markup
 
+WARNING_STYLE = "bold yellow"
 _STATUS_STYLES = {"success": "bold green", "ambiguous": "bold yellow", "failed": "bold red"}
 
 
@@ -59,8 +60,10 @@ def result_rows(result: RegistrationResult) -> Iterator[Row]:
     yield "status", f"[{_STATUS_STYLES[result.status]}]{text.headline}[/]"
     yield "verdict", text.summary
     yield "reason", as_sentence(result.reason)
+    for warning in text.warnings:
+        yield "warning", f"[{WARNING_STYLE}]{warning}[/]"
     if text.advice:
-        yield "advice", text.advice
+        yield "next", text.advice
     sigmas = result.sigmas()
     if result.target_T_source is not None and sigmas is not None:
         yield from _pose_rows(result.target_T_source, sigmas[1])

@@ -72,8 +72,8 @@ def _differ(ratios: list[float], segments: bool) -> bool:
     if not segments:
         return min(ratios) >= _MIN_RATIO_OF_INFINITE_LINES
     # A part of a place in a smaller unit may have the extent of the whole place.
-    part = len(ratios) == 3 and _middle(ratios) >= _MIN_MIDDLE_RATIO and min(ratios) >= _MIN_OTHER_RATIO
-    return min(ratios) >= _MIN_RATIO or part
+    part_and_whole = len(ratios) == 3 and _middle(ratios) >= _MIN_MIDDLE_RATIO and min(ratios) >= _MIN_OTHER_RATIO
+    return min(ratios) >= _MIN_RATIO or part_and_whole
 
 
 def _differ_by_feet(ratios: list[float]) -> bool:

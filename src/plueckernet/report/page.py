@@ -15,17 +15,21 @@ import numpy as np
 import torch
 
 from plueckernet.estimation.evidence import Evidence
+from plueckernet.estimation.judgement import Status
 from plueckernet.geometry import LineSet
 from plueckernet.io import atomic_write
 from plueckernet.report.frame import MAX_DRAWN_LINES
 from plueckernet.report.histogram import histogram_svg
 from plueckernet.report.scene import ShownPose, colour_range, ellipsoid_axes, scene, shown_poses
 from plueckernet.report.words import (
+    IN_REPORT,
     as_sentence,
     confidence_digits,
     matrix_rows,
     noise_words,
     percent,
+    pose_names,
+    required_confidence,
     rotation_words,
     sigma_words,
     translation_digits,
@@ -67,7 +71,7 @@ def report_html(result: RegistrationResult, source: LineSet, target: LineSet, ab
         "status": str(result.status),
         "style": _asset("page.css"),
         "view_label": escape(f"Lines of {about.source} and {about.target}; the view can be turned, moved and zoomed"),
-        "after": "registered" if result.target_T_source is not None else "candidate",
+        "after": "candidate" if result.target_T_source is None else pose_names(result)[0],
         "no_ellipsoid": "" if result.covariance is not None else " hidden",
         "no_choice": "" if len(shown) > 1 else " hidden",
         "pose_options": "".join(f'<option value="{i}">{escape(pose.name)}</option>' for i, pose in enumerate(shown)),
@@ -115,24 +119,35 @@ def _sections(result: RegistrationResult, shown: Sequence[ShownPose], about: Abo
 
 
 def _verdict(result: RegistrationResult, about: About) -> str:
-    text = verdict(result)
-    advice = f'<p class="soft">{escape(text.advice)}</p>' if text.advice else ""
+    text = verdict(result, IN_REPORT)
+    warnings = "".join(f'<p class="warning">{escape(sentence)}</p>' for sentence in text.warnings)
+    advice = f'<p class="advice"><b>Next:</b> {_options_marked(text.advice)}</p>' if text.advice else ""
     return (
         f'<span class="badge">{escape(text.headline)}</span>'
         f'<h1><span class="source-name">{escape(about.source)}</span> <span class="arrow">→</span>'
         f' <span class="target-name">{escape(about.target)}</span></h1>'
-        f"{_confidence_bar(result) if len(result.inliers) else ''}<p><strong>{escape(text.summary)}</strong></p>"
-        f"<p>{escape(as_sentence(result.reason))}</p>{advice}"
+        f"{_confidence_bar(result) if text.shows_confidence else ''}<p><strong>{escape(text.summary)}</strong></p>"
+        f"<p>{escape(as_sentence(result.reason))}</p>{warnings}{advice}"
     )
 
 
+def _options_marked(text: str) -> str:
+    """The text as HTML, with options of the command line that do not break at their hyphens."""
+    return re.sub(r"--[a-z-]+", lambda option: f"<code>{option[0]}</code>", escape(text))
+
+
 def _confidence_bar(result: RegistrationResult) -> str:
-    """A bar in the colour of the status; a <meter> would choose its colour by the number alone."""
-    value = f"{result.confidence:.4f}"
+    """A bar in the colour of the status; a <meter> would choose its colour by the number alone.
+
+    A mark shows the required confidence where it decided the status.
+    """
+    value, required = f"{result.confidence:.4f}", required_confidence(result)
+    decisive = result.status is not Status.AMBIGUOUS and (result.confidence >= required) == result.ok
+    mark = f'<i style="left:calc(100% * {required:.4f})"></i>' if decisive else ""
     return (
         f'<div class="confidence" role="meter" aria-label="confidence" aria-valuemin="0" aria-valuemax="1"'
         f' aria-valuenow="{value}" aria-valuetext="{confidence_digits(result.confidence)}">'
-        f'<span style="width:calc(100% * {value})"></span></div>'
+        f'<span style="width:calc(100% * {value})"></span>{mark}</div>'
     )
 
 

@@ -15,6 +15,7 @@ from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.report.frame import Coordinates, DrawingFrame, Motion, bounding_ball, longest_first, match_connectors
 from plueckernet.report.picture import Endpoints, as_segments
+from plueckernet.report.words import pose_names
 from plueckernet.result import RegistrationResult
 
 ELLIPSOID_SIGMAS = 3.0
@@ -36,10 +37,9 @@ def shown_poses(result: RegistrationResult, source: LineSet, target: LineSet) ->
     poses = [(alternative.target_T_source, alternative.score) for alternative in result.alternatives]
     if result.target_T_source is not None:
         poses.insert(0, (result.target_T_source, result.score))
-    names = [_pose_name(index, failed=result.target_T_source is None) for index in range(len(poses))]
     finder = CoincidenceFinder(source, target, _threshold_settings(result)) if len(poses) > 1 else None
     shown: list[ShownPose] = []
-    for name, (pose, score) in zip(names, poses, strict=True):
+    for name, (pose, score) in zip(pose_names(result), poses, strict=True):
         pairs, residuals = result.inliers, result.residuals
         if shown and finder is not None:
             pairs, residuals = finder.pairs(pose)
@@ -84,12 +84,6 @@ def _threshold_settings(result: RegistrationResult) -> RegistrationSettings:
     """The settings that decide which lines coincide."""
     names = "directed", "inlier_distance", "inlier_angle"
     return RegistrationSettings(**{name: result.settings[name] for name in names})
-
-
-def _pose_name(index: int, failed: bool) -> str:
-    if failed:
-        return f"candidate {index + 1}"
-    return "registered" if index == 0 else f"alternative {index}"
 
 
 def _pose_entry(

@@ -18,7 +18,7 @@ from typing import Any
 from plueckernet.errors import InputError, MissingDependencyError, PlueckernetError
 from plueckernet.io import write_lines
 from plueckernet.registration import STAGES
-from plueckernet.report.words import as_sentence, matrix_rows, sigma_words, two_digits, verdict
+from plueckernet.report.words import IN_VIEWER, as_sentence, matrix_rows, sigma_words, two_digits, verdict
 from plueckernet.viewer.session import MAX_THRESHOLD_FACTOR, SIDES, PoseView, Session, Side
 from plueckernet.viewer.stage import DisplayOptions, Stage
 
@@ -259,10 +259,15 @@ class Viewer:
         result = self.session.result
         if result is None:
             return ""
-        text = verdict(result)
+        text = verdict(result, IN_VIEWER)
         paragraphs = [
             f'<b style="color:{_STATUS_COLOURS[result.status]}">{escape(text.headline)}</b>',
-            *(escape(sentence) for sentence in (text.summary, as_sentence(result.reason), text.advice) if sentence),
+            *(escape(sentence) for sentence in (text.summary, as_sentence(result.reason))),
+            *(
+                f'<span style="color:{_STATUS_COLOURS["ambiguous"]}">{escape(warning)}</span>'
+                for warning in text.warnings
+            ),
+            *([f"<b>Next:</b> {escape(text.advice)}"] if text.advice else []),
         ]
         sigmas = result.sigmas()
         if result.target_T_source is not None and sigmas is not None:

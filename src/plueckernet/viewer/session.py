@@ -19,6 +19,7 @@ from plueckernet.registration import refine, register
 from plueckernet.report import About, report_html
 from plueckernet.report.frame import DrawingFrame
 from plueckernet.report.picture import as_segments
+from plueckernet.report.words import pose_names
 from plueckernet.result import RegistrationResult
 
 Side = Literal["source", "target"]
@@ -71,11 +72,9 @@ class Session:
     def register(self, on_stage: Callable[[str], None] | None = None) -> RegistrationResult:
         """Register the maps and show the pose or, after a failure, the best candidate."""
         result = register(*self._lines(), on_stage=on_stage)
-        failed = result.target_T_source is None
-        choices = {} if result.target_T_source is None else {"registered": result.target_T_source}
-        for number, alternative in enumerate(result.alternatives, start=1):
-            name = f"candidate {number}" if failed else f"alternative {number}"
-            choices[name] = alternative.target_T_source
+        poses = [] if result.target_T_source is None else [result.target_T_source]
+        poses += [alternative.target_T_source for alternative in result.alternatives]
+        choices = dict(zip(pose_names(result), poses, strict=True))
         self.result, self.choices, self.view = result, choices, None
         if choices:
             self.choose(next(iter(choices)))
