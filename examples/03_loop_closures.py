@@ -21,7 +21,7 @@ names, edges = list(maps), []
 for later, name in enumerate(names):
     for earlier in names[:later]:
         result = pn.register(maps[name], maps[earlier])
-        if not (result.ok and result.confidence > 0.9):
+        if not result:
             print(f"{name} is not {earlier}: {result.status}, confidence {result.confidence:.2f}")
             continue
         print(f"{name} closes a loop with {earlier}: confidence {result.confidence:.2f}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 from tests.cli.helpers import chaos, house, run
 
+from plueckernet.estimation.judgement import JudgementSettings
 from plueckernet.geometry import Pose, Similarity
 from plueckernet.io import read_lines, write_lines
 
@@ -200,5 +202,7 @@ def test_the_required_confidence(files: Files, capsys: pytest.CaptureFixture[str
     assert run("register", files.source, files.target, "--min-confidence", "1", "--json", out) == 1
     assert load(out)["settings"]["judgement"]["min_confidence"] == 1.0
     assert "and 1 is required" in " ".join(capsys.readouterr().out.split())
-    assert run("register", files.source, files.target, "--min-confidence", "0.5") == 0
+    assert run("register", files.source, files.target, "--min-confidence", "0.5", "--json", out) == 0
+    assert run("register", files.source, files.target, "--json", out) == 0
+    assert load(out)["settings"]["judgement"] == asdict(JudgementSettings())
     assert run("register", files.source, files.target, "--min-confidence", "1.5") == 2

@@ -7,12 +7,14 @@ from functools import cache
 
 import pytest
 import torch
+from tests.io.samples import SHARED_LINES
 
 from plueckernet.data.protocols import ScanProtocol, sample_pair
 from plueckernet.data.scenes import make_scene
 from plueckernet.errors import UnitWarning
 from plueckernet.estimation.extents import unit_warning
 from plueckernet.geometry import LineSet, Pose, Similarity
+from plueckernet.io import read_lines
 from plueckernet.registration import register, register_many
 
 QUESTIONS = [  # factor, text if the source is that much larger
@@ -133,3 +135,15 @@ def test_registering_warns_once_and_keeps_the_sentence() -> None:
 
 def test_without_a_difference_there_is_no_warning() -> None:
     assert register(*survey(1), matcher="descriptors").warnings == ()
+
+
+@pytest.mark.skipif(not SHARED_LINES.is_dir(), reason="../shared/data/lines is not here")
+def test_real_maps_of_two_levels_of_detail() -> None:
+    path = SHARED_LINES / "cityjson" / "multi_lod.json"
+    coarse, fine = read_lines(path, lod="1.2"), read_lines(path, lod="2.2")
+    house = read_lines(SHARED_LINES / "bim" / "duplex_edges.npy")
+    longest = house[house.lengths().topk(len(house) // 7).indices]
+    for source, target in ((coarse, fine), (longest, house)):
+        assert unit_warning(source, target) is None
+        assert unit_warning(target, source) is None
+        assert "millimetres" in str(unit_warning(scaled(source, 1000.0), target))
