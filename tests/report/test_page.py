@@ -235,6 +235,7 @@ def test_a_result_without_candidates_makes_a_page() -> None:
     page = report_html(result, source, target)
     assert drawn(page)["poses"] == []
     assert "no candidate was found" in Tags(page).text
+    assert '<label for="progress">after</label>' in page
     assert result.reason[1:] in Tags(page).text
     assert 'role="meter"' not in page
 
