@@ -1,5 +1,6 @@
 """A pose is scored on the lines it is expected to explain, not on lines that the other map cannot contain."""
 
+import pytest
 import torch
 from tests.estimation.lines_for_tests import matched_lines
 
@@ -57,9 +58,20 @@ def test_the_right_pose_passes_the_screening():
         torch.stack([candidate.translation for candidate in [*wrong, pose]]),
     )
     target = AnchoredLines.of(pose @ LineSet.from_segments(common))
-    chosen = MapScorer(anchored(common), target, THRESHOLD).screened(poses, 5)
-    assert chosen.rotation.shape[0] == 5
-    assert any(torch.equal(rotation, pose.rotation) for rotation in chosen.rotation)
+    rows, scores = MapScorer(anchored(common), target, THRESHOLD).best(poses, 5)
+    assert rows.shape == (5,)
+    assert int(rows[0]) == len(wrong)
+    assert scores.tolist() == sorted(scores.tolist(), reverse=True)
+
+
+def test_a_core_finds_its_partners_among_all_lines():
+    every, identity = anchored(segments(60, 0)), Pose.identity(1)
+    cores = [every[torch.arange(side, 60, 2)] for side in (0, 1)]  # no line is in both
+    apart = MapScorer(*cores, THRESHOLD).explained(identity)
+    among_all = MapScorer(*cores, THRESHOLD, partners=(every, every)).explained(identity)
+    assert float(apart.fraction) < 0.3
+    assert float(among_all.fraction) > 0.99
+    assert float(among_all.lines) == pytest.approx(30, rel=0.01)
 
 
 def test_infinite_lines_have_no_extent_and_are_counted():
@@ -67,7 +79,7 @@ def test_infinite_lines_have_no_extent_and_are_counted():
     poses, threshold = Pose(pose.rotation[None], pose.translation[None]), InlierThreshold()
     misfit = pair_residuals(poses, source, target, threshold)
     explained = [(1 - misfit.amin(side)).clamp_min(0).sum(-1) for side in (1, 2)]
-    counted = MapScorer(source, target, threshold).scores(poses)
+    counted = MapScorer(source, target, threshold).explained(poses).lines
     torch.testing.assert_close(counted.double(), (explained[0] + explained[1]) / 2, rtol=1e-3, atol=1e-3)
 
 

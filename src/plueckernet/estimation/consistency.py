@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines, InlierThreshold
+from plueckernet.errors import InputError
+from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines, InlierThreshold, RowScorer
 from plueckernet.geometry.invariants import pairwise_invariants
 from plueckernet.geometry.lines import LineSet
 
@@ -36,6 +37,27 @@ def second_order(compatible: Float[Tensor, "k k"]) -> Float[Tensor, "k k"]:
     Two wrong matches may be compatible by chance. They rarely have many compatible matches in common.
     """
     return (compatible @ compatible).mul_(compatible)
+
+
+@dataclass(frozen=True, eq=False)
+class MatchGraph:
+    """Matches, how probable they are and how much each pair of them supports one another."""
+
+    support: Float[Tensor, "k k"]
+    probability: Float[Tensor, " k"]
+
+    @classmethod
+    def of(cls, scorer: RowScorer, probability: Float[Tensor, " k"]) -> MatchGraph:
+        """The graph of the row matches of a scorer."""
+        if len(probability) != len(scorer.source):
+            raise InputError(f"{len(scorer.source)} matches need as many probabilities, got {len(probability)}")
+        support = second_order(compatibility(scorer.source, scorer.target, scorer.threshold))
+        return MatchGraph(support, probability.to(support.dtype))
+
+    def draw_weights(self) -> Float[Tensor, "k k"]:
+        """The weight of each pair in a random draw: large in the largest consistent group."""
+        strength = match_support(self.support) * self.probability
+        return (self.support * strength[:, None]).mul_(strength)
 
 
 def match_support(support: Float[Tensor, "k k"], iterations: int = 4) -> Float[Tensor, " k"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -12,6 +13,8 @@ from torch import Tensor
 from plueckernet.estimation.scoring import InlierThreshold
 from plueckernet.geometry.pose import Pose
 from plueckernet.settings import check_positive
+
+_BLOCK = 500  # poses compared at once
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,17 @@ def distinct_poses(
 ) -> Int[Tensor, " k"]:
     """Greedily the best poses that are distinct from all better ones, down to a fraction of the best score."""
     order = scores.argsort(descending=True, stable=True)
-    close = close_poses(poses[order], poses[order], threshold, settings).cpu().numpy()
-    remaining = (scores[order] > min_score_ratio * scores[order[:1]]).cpu().numpy()
-    chosen: list[int] = []
-    while len(chosen) < max_count and remaining.any():
-        chosen.append(int(remaining.argmax()))
-        remaining &= ~close[chosen[-1]]
-    return order[chosen]
+    order = order[scores[order] > min_score_ratio * scores[order[:1]]]
+    chosen = order[:0]
+    for block in order.split(_BLOCK):
+        block = block[~close_poses(poses[block], poses[chosen], threshold, settings).any(1)]
+        close = close_poses(poses[block], poses[block], threshold, settings).cpu().numpy()
+        kept: list[int] = []
+        remaining = np.ones(len(block), dtype=bool)
+        while len(chosen) + len(kept) < max_count and remaining.any():
+            kept.append(int(remaining.argmax()))
+            remaining &= ~close[kept[-1]]
+        chosen = torch.cat([chosen, block[kept]])
+        if len(chosen) == max_count:
+            break
+    return chosen

@@ -14,9 +14,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from plueckernet.errors import InputError
-from plueckernet.estimation.consistency import compatibility, match_support, second_order
-from plueckernet.estimation.scoring import InlierThreshold, RowScorer
+from plueckernet.estimation.consistency import MatchGraph
+from plueckernet.estimation.scoring import RowScorer
 from plueckernet.geometry.alignment import two_line_agreement, two_line_poses
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
@@ -47,6 +46,11 @@ class Hypotheses:
     drawn: int  # pairs of matches that were solved
     limit: int  # of the number of poses
 
+    @classmethod
+    def none(cls, limit: int, device: torch.device | str = "cpu") -> Hypotheses:
+        """No poses yet."""
+        return Hypotheses(Pose.identity(0, device=str(device)), torch.zeros(0, device=device), 0, limit)
+
     def merged(self, poses: Pose, scores: Float[Tensor, " n"], drawn: int = 0) -> Hypotheses:
         """The best of these and of new poses."""
         scores, order = scores.topk(min(self.limit, len(scores)))
@@ -70,38 +74,30 @@ def ransac_pose(
 
     There are none if no two matches are compatible.
     """
-    if len(probability) != len(scorer.source):
-        raise InputError(f"{len(scorer.source)} matches need as many probabilities, got {len(probability)}")
-    pairs, chance = _draw(scorer, probability, settings, seed)
-    device = probability.device
-    no_poses = Pose.identity(0, device=str(device))
-    hypotheses = Hypotheses(no_poses, torch.zeros(0, device=device), 0, settings.max_hypotheses)
+    chance = MatchGraph.of(scorer, probability).draw_weights()
+    pairs = draw_pairs(chance, settings.iterations, seed)
+    hypotheses = Hypotheses.none(settings.max_hypotheses, probability.device)
     for batch in pairs.split(max(1, math.ceil(settings.iterations / settings.rounds)), -1):
-        poses = _solve(scorer.source.lines, scorer.target.lines, batch, scorer.threshold)
+        poses = solve_pairs(scorer, batch)
         hypotheses = hypotheses.merged(poses, scorer.scores(poses, probability), batch.shape[1])
         if _may_stop(hypotheses, scorer, chance, settings):
             break
     return hypotheses
 
 
-def _draw(
-    scorer: RowScorer, probability: Float[Tensor, " k"], settings: RansacSettings, seed: int
-) -> tuple[Int[Tensor, "2 s"], Float[Tensor, "k k"]]:
-    """Pairs of matches without replacement, by probability and support; and the weight of each pair in the draw."""
-    support = second_order(compatibility(scorer.source, scorer.target, scorer.threshold))
-    strength = match_support(support) * probability.to(support.dtype)
-    chance = support.mul_(strength[:, None]).mul_(strength)
-    places = _nonzero((chance > 0).triu_(1))
+def draw_pairs(weight: Float[Tensor, "k k"], count: int, seed: int) -> Int[Tensor, "2 s"]:
+    """At most ``count`` pairs of matches without replacement, by the weight of each pair."""
+    places = _nonzero((weight > 0).triu_(1))
     # The first arrivals of exponential clocks are a weighted draw without replacement.
-    generator = torch.Generator(device=chance.device).manual_seed(seed)
-    clock = torch.rand(len(places), device=chance.device, generator=generator).log_().div_(chance.flatten()[places])
-    drawn = places[clock.topk(min(settings.iterations, len(places))).indices]
-    count = len(scorer.source)
-    return torch.stack([drawn // count, drawn % count]), chance
+    generator = torch.Generator(device=weight.device).manual_seed(seed)
+    clock = torch.rand(len(places), device=weight.device, generator=generator).log_().div_(weight.flatten()[places])
+    drawn = places[clock.topk(min(count, len(places))).indices]
+    return torch.stack([drawn // len(weight), drawn % len(weight)])
 
 
-def _solve(source: LineSet, target: LineSet, pairs: Int[Tensor, "2 s"], threshold: InlierThreshold) -> Pose:
-    """Poses of all drawn pairs for all possible sign choices, in single precision."""
+def solve_pairs(scorer: RowScorer, pairs: Int[Tensor, "2 s"]) -> Pose:
+    """Poses of pairs of row matches for all possible sign choices, in single precision."""
+    source, target, threshold = scorer.source.lines, scorer.target.lines, scorer.threshold
     source_pairs, target_pairs = _drawn(source, pairs), _drawn(target, pairs)
     valid = two_line_agreement(source_pairs, target_pairs, threshold.angle, threshold.distance)
     if threshold.directed:

@@ -7,28 +7,33 @@ place that cover different parts of it need three precautions:
   without a partner speaks against the pose. Without this distinction the pose wins that overlaps the maps most.
 * Lines of a bundle, such as a blind or a flight of steps, find partners by chance, all at once. Lines within a few
   inlier distances of one another therefore count as one.
-* Hypotheses are many. All are scored on a few lines, and the best of them on all lines.
+* Hypotheses are many. All are scored on a few lines of each map, and the best of them on all lines. A grid
+  (:class:`~plueckernet.estimation.line_grid.LineGrid`) gives the few lines that can be the partner of another.
 
 With ``w_i`` one over the size of the bundle, scaled to a mean of one, and ``c_i`` the fraction of the line that falls
-where the other map has lines, ``E = sum w_i e_i`` lines are explained of ``C = sum w_i max(c_i, e_i)`` expected, both
-averaged over the two maps. The score is the number of explained lines times the explained fraction,
+where the other map has lines, ``E = sum w_i e_i`` lines are explained of ``C = sum w_i max(c_i, e_i)`` expected, for
+each map. With both averaged over the maps, the score is the number of explained lines times the explained fraction,
 ``E^2 / (C + k)``. The prior ``k`` keeps a few chance agreements at the rim of both maps from winning. Infinite lines
-have no extent: their score is ``E`` with ``w_i = 1``.
+have no extent: all of the smaller map are expected, and ``w_i = 1``.
 """
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from plueckernet.estimation.line_grid import LineGrid
+from plueckernet.estimation.occupancy import Occupancy
 from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines, InlierThreshold, pair_residuals
 from plueckernet.geometry.pose import Pose
 from plueckernet.settings import check_at_least, check_positive
 
-_GRID_SIZE = 64  # cells along each axis; points outside count for the border cells
+_INFINITE_LINES = 256  # of a map of infinite lines, which no grid can hold, that are compared with all of the other
+_POSE_LINES = 400_000  # poses times lines that are looked up in the grids at once
 
 
 @dataclass(frozen=True)
@@ -38,15 +43,44 @@ class VerificationSettings:
     score_prior: float = 10.0  # lines, the ``k`` of the score
     bundle_width: float = 3.0  # inlier distances within which parallel lines form one bundle
     cell_size: float = 0.15  # of the occupancy grid, in radii of the map
-    screening_lines: int = 64  # source lines on which all hypotheses are scored first
+    screening_lines: int = 64  # of each map on which all hypotheses are scored first
 
     def __post_init__(self) -> None:
         check_positive(self, "score_prior", "bundle_width", "cell_size")
         check_at_least(self, 1, "screening_lines")
 
 
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """How many lines of either map poses explain, and how many are expected: ``E`` and ``C`` above."""
+
+    source: Float[Tensor, " h"]
+    target: Float[Tensor, " h"]
+    expected_source: Float[Tensor, " h"]
+    expected_target: Float[Tensor, " h"]
+
+    @property
+    def lines(self) -> Float[Tensor, " h"]:
+        """Explained lines, averaged over the maps."""
+        return (self.source + self.target) / 2
+
+    @property
+    def expected(self) -> Float[Tensor, " h"]:
+        """Expected lines, averaged over the maps."""
+        return (self.expected_source + self.expected_target) / 2
+
+    @property
+    def fraction(self) -> Float[Tensor, " h"]:
+        """Explained over expected lines of both maps."""
+        return self.lines / self.expected.clamp_min(1e-6)
+
+
 class MapScorer:
-    """Scores poses on all lines of two maps that are centred and have a radius of about one."""
+    """Scores poses on two maps that are centred and have a radius of about one.
+
+    Lines of the given maps are counted. Their partners are looked for among ``partners``, all lines of larger maps of
+    which the given ones are the core: a line of one core need not be in the other.
+    """
 
     def __init__(
         self,
@@ -54,63 +88,100 @@ class MapScorer:
         target: AnchoredLines,
         threshold: InlierThreshold,
         settings: VerificationSettings = VerificationSettings(),
+        partners: tuple[AnchoredLines, AnchoredLines] | None = None,
     ) -> None:
-        self._source, self._target = source.to(torch.float32), target.to(torch.float32)
-        self._threshold, self._settings = threshold, settings
+        sides = source.to(torch.float32), target.to(torch.float32)
         bundle = InlierThreshold(settings.bundle_width * threshold.distance, threshold.angle)
-        self._weights = [_weights(lines, bundle) for lines in (self._source, self._target)]
-        infinite = source.half_length is None or target.half_length is None
-        self._grids = None if infinite else [_Occupancy(side, settings.cell_size) for side in self._sides]
+        self._source, self._target = (_WeightedLines(lines, _weights(lines, bundle)) for lines in sides)
+        self._threshold, self._settings = threshold, settings
+        self._infinite = source.half_length is None or target.half_length is None
+        if not self._infinite:
+            partner_sides = sides if partners is None else tuple(side.to(torch.float32) for side in partners)
+            self._grids = [LineGrid(lines, threshold) for lines in partner_sides]
+            self._occupancies = [Occupancy(lines, settings.cell_size) for lines in partner_sides]
 
-    @property
-    def _sides(self) -> tuple[AnchoredLines, AnchoredLines]:
-        return self._source, self._target
+    def against_itself(self, side: int) -> MapScorer:
+        """Scores motions of the source (0) or the target (1) within the same map."""
+        scorer = copy(self)
+        scorer._source = scorer._target = (self._source, self._target)[side]
+        if not self._infinite:
+            scorer._grids, scorer._occupancies = [self._grids[side]] * 2, [self._occupancies[side]] * 2
+        return scorer
 
     def scores(self, poses: Pose) -> Float[Tensor, " h"]:
         """Number of explained lines times the explained fraction, for each pose."""
-        explained, expected = self.explained(poses)
-        if self._grids is None:
-            return explained
-        return explained.square() / (expected + self._settings.score_prior)
+        return self.score(self.explained(poses))
 
-    def explained(self, poses: Pose) -> tuple[Float[Tensor, " h"], Float[Tensor, " h"]]:
-        """How many lines each pose explains, and how many are expected: ``E`` and ``C`` above.
+    def explained(self, poses: Pose) -> Explained:
+        """How many lines each pose explains, and how many are expected.
 
         Of infinite lines, all of the smaller map are expected.
         """
-        poses = poses.to(torch.float32)
-        misfits = (self._misfit(block, self._source) for block in self._blocks(poses, len(self._source)))
-        best = [(misfit.amin(2), misfit.amin(1)) for misfit in misfits]
-        source_fit, target_fit = ((1 - torch.cat(sides)).clamp_min_(0) for sides in zip(*best, strict=True))
-        explained = (source_fit @ self._weights[0] + target_fit @ self._weights[1]) / 2
-        if self._grids is None:
-            return explained, torch.full_like(explained, min(len(self._source), len(self._target)))
-        forth = torch.maximum(self._grids[1].coverage(poses, self._source), source_fit) @ self._weights[0]
-        back = torch.maximum(self._grids[0].coverage(poses.inverse(), self._target), target_fit) @ self._weights[1]
-        return explained, (forth + back) / 2
+        return self._explained(poses.to(torch.float32), self._source, self._target)
 
-    def screened(self, poses: Pose, count: int) -> Pose:
-        """The best ``count`` of many poses by the same score on a few source lines, spread evenly."""
-        if poses.rotation.shape[0] <= count:
-            return poses
-        total = len(self._source)
-        sample = min(self._settings.screening_lines, total)
-        rows = torch.arange(sample, device=self._source.anchor.device) * total // sample
-        lines, weight, single = self._source[rows], self._weights[0][rows], poses.to(torch.float32)
-        misfits = (self._misfit(block, lines) for block in self._blocks(single, len(lines)))
-        fit = torch.cat([(1 - misfit.amin(2)).clamp_min_(0) for misfit in misfits])
-        scores = fit @ weight
-        if self._grids is not None:
-            expected = torch.maximum(self._grids[1].coverage(single, lines), fit) @ weight
-            scores = scores.square() / (expected + self._settings.score_prior * len(lines) / total)
-        return poses[scores.topk(count).indices.sort().values]
+    def best(self, poses: Pose, count: int) -> tuple[Int[Tensor, " k"], Float[Tensor, " k"]]:
+        """Rows and scores of at most ``count`` of many poses, best first.
 
-    def _blocks(self, poses: Pose, rows: int) -> list[Pose]:
-        size = max(1, 4 * BLOCK_ENTRIES // max(1, rows * len(self._target)))
-        return [poses[start : start + size] for start in range(0, max(1, poses.rotation.shape[0]), size)]
+        All are scored on some lines of each map, spread evenly, and the best ``count`` on all lines.
+        """
+        rows = torch.arange(poses.rotation.shape[0], device=poses.rotation.device)
+        if len(rows) > count:
+            rows = self._rough_scores(poses.to(torch.float32)).topk(count).indices
+        scores, order = self.scores(poses[rows]).sort(descending=True, stable=True)
+        return rows[order[:count]], scores[:count]
 
-    def _misfit(self, poses: Pose, source: AnchoredLines) -> Float[Tensor, "h m n"]:
-        return pair_residuals(poses, source, self._target, self._threshold)
+    def _rough_scores(self, poses: Pose) -> Float[Tensor, " h"]:
+        """The score on some lines of each map; of infinite lines, on some of the source against all of the target."""
+        source = self._source.sample(self._settings.screening_lines)
+        if self._infinite:
+            return self._explained(poses, source, self._target).source
+        target = self._target.sample(self._settings.screening_lines)
+        sampled = min(len(source.weight), len(target.weight)) / min(len(self._source.weight), len(self._target.weight))
+        return self.score(self._explained(poses, source, target), sampled * self._settings.score_prior)
+
+    def score(self, explained: Explained, prior: float | None = None) -> Float[Tensor, " h"]:
+        """The score that follows from explained and expected lines."""
+        prior = self._settings.score_prior if prior is None else prior
+        return explained.lines.square() / (explained.expected + prior)
+
+    def _explained(self, poses: Pose, source: _WeightedLines, target: _WeightedLines) -> Explained:
+        lines = len(source.weight) * len(target.weight) if self._infinite else len(source.weight) + len(target.weight)
+        size = max(1, (4 * BLOCK_ENTRIES if self._infinite else _POSE_LINES) // max(1, lines))
+        blocks = [poses[start : start + size] for start in range(0, max(1, poses.rotation.shape[0]), size)]
+        sums = [(self._infinite_sums if self._infinite else self._sums)(block, source, target) for block in blocks]
+        return Explained(*(torch.cat(side) for side in zip(*sums, strict=True)))
+
+    def _sums(self, poses: Pose, source: _WeightedLines, target: _WeightedLines) -> tuple[Tensor, ...]:
+        explained, expected = [], []
+        for moved, motion, other in ((source, poses, 1), (target, poses.inverse(), 0)):
+            fit = (1 - self._grids[other].misfit(motion, moved.lines)).clamp_min_(0)
+            covered = torch.maximum(self._occupancies[other].coverage(motion, moved.lines), fit)
+            explained.append(fit @ moved.weight)
+            expected.append(covered @ moved.weight)
+        return *explained, *expected
+
+    def _infinite_sums(self, poses: Pose, source: _WeightedLines, target: _WeightedLines) -> tuple[Tensor, ...]:
+        """Some lines of each map stand for all of it: each is compared with all lines of the other map."""
+        explained = []
+        for moved, motion, other in ((source, poses, target), (target, poses.inverse(), source)):
+            some = moved.sample(_INFINITE_LINES)
+            misfit = pair_residuals(motion, some.lines, other.lines, self._threshold).amin(2)
+            explained.append((1 - misfit).clamp_min_(0).mean(-1) * len(moved.weight))
+        expected = torch.full_like(explained[0], min(len(source.weight), len(target.weight)))
+        return *explained, expected, expected
+
+
+@dataclass(frozen=True, eq=False)
+class _WeightedLines:
+    lines: AnchoredLines
+    weight: Float[Tensor, " n"]
+
+    def sample(self, count: int) -> _WeightedLines:
+        """At most ``count`` lines, spread evenly."""
+        total = len(self.weight)
+        count = min(count, total)
+        rows = torch.arange(count, device=self.weight.device) * total // max(1, count)
+        return _WeightedLines(self.lines[rows], self.weight[rows])
 
 
 def _weights(lines: AnchoredLines, bundle: InlierThreshold) -> Float[Tensor, " n"]:
@@ -122,45 +193,3 @@ def _weights(lines: AnchoredLines, bundle: InlierThreshold) -> Float[Tensor, " n
     sizes = torch.cat([(pair_residuals(identity, lines[rows], lines, bundle)[0] < 1).sum(1) for rows in blocks])
     weight = 1 / sizes.clamp_min(1)
     return weight / weight.mean()
-
-
-class _Occupancy:
-    """The cells of a grid about the origin that contain segments of a map, and the cells beside them."""
-
-    def __init__(self, lines: AnchoredLines, cell_size: float) -> None:
-        self._cell_size = cell_size
-        half = _half_length(lines)
-        count = (2 * half / cell_size).ceil().long().clamp(1, 2 * _GRID_SIZE)
-        row = torch.arange(len(lines), device=count.device).repeat_interleave(count)
-        sample = torch.arange(len(row), device=count.device) - (count.cumsum(0) - count)[row]
-        along = ((sample + 0.5) / count[row] * 2 - 1) * half[row]
-        grid = torch.zeros(_GRID_SIZE**3, dtype=torch.bool, device=count.device)
-        grid[self._cell(lines.anchor[row] + along[:, None] * lines.lines.direction[row])] = True
-        self._occupied = _dilated(grid.view(_GRID_SIZE, _GRID_SIZE, _GRID_SIZE)).flatten()
-
-    def coverage(self, poses: Pose, lines: AnchoredLines) -> Float[Tensor, "h m"]:
-        """The fraction of each moved line inside occupied cells, sampled at three points."""
-        middle = poses.act(lines.anchor)  # (h, m, 3)
-        arm = (lines.lines.direction * _half_length(lines)[:, None] / 2) @ poses.rotation.mT
-        inside = [self._occupied[self._cell(point)].float() for point in (middle - arm, middle, middle + arm)]
-        return (inside[0] + inside[1] + inside[2]) / 3
-
-    def _cell(self, points: Float[Tensor, "*n 3"]) -> Tensor:
-        index = (points / self._cell_size + _GRID_SIZE / 2).long()
-        x, y, z = index.clamp_(0, _GRID_SIZE - 1).unbind(-1)
-        return (x * _GRID_SIZE + y) * _GRID_SIZE + z
-
-
-def _dilated(grid: Bool[Tensor, "x y z"]) -> Bool[Tensor, "x y z"]:
-    """The grid with the neighbours of each occupied cell."""
-    for axis in range(3):
-        lower, upper = grid.narrow(axis, 0, _GRID_SIZE - 1), grid.narrow(axis, 1, _GRID_SIZE - 1)
-        wide = grid.clone()
-        wide.narrow(axis, 1, _GRID_SIZE - 1).logical_or_(lower)
-        wide.narrow(axis, 0, _GRID_SIZE - 1).logical_or_(upper)
-        grid = wide
-    return grid
-
-
-def _half_length(lines: AnchoredLines) -> Float[Tensor, " n"]:
-    return lines.lines.lengths() / 2 if lines.half_length is None else lines.half_length
