@@ -7,6 +7,7 @@ and in the unit of the map.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, overload, runtime_checkable
 
@@ -285,3 +286,15 @@ def _line_motion(scaled: Tensor, rotation: Tensor, translation: Tensor) -> Tenso
     top = torch.cat([scaled, skew(translation) @ rotation], -1)
     bottom = torch.cat([torch.zeros_like(rotation), rotation], -1)
     return torch.cat([top, bottom], -2)
+
+
+def stacked(poses: Sequence[Pose]) -> Pose:
+    """Single poses as one batch."""
+    if not poses:
+        return Pose.identity(0)
+    return Pose(torch.stack([pose.rotation for pose in poses]), torch.stack([pose.translation for pose in poses]))
+
+
+def joined(*batches: Pose) -> Pose:
+    """Several batches of poses as one."""
+    return Pose(torch.cat([batch.rotation for batch in batches]), torch.cat([batch.translation for batch in batches]))
