@@ -1,0 +1,213 @@
+r"""Which motions of a pose its inliers determine, and how firmly.
+
+A twist ``xi = (omega, tau)`` displaces the point ``x`` by ``tau + omega x x``. A line resists only the displacement
+across itself. For a segment with anchor ``a``, direction ``d`` and half length ``l``, its mean square over the line is
+
+    |P (tau + omega x a)|^2 + l^2 / 3 |omega x d|^2     with  P = I - d d^T.
+
+Short segments count as a little longer, because their directions are observed as well. The sum over the inliers is
+``xi^T A xi``. With ``xi^T B xi`` the mean squared displacement of all their points in any direction, the eigenvalues of
+``A xi = firmness B xi`` are numbers of lines: how many inliers resist each of six independent motions. They depend
+neither on the frame nor on the unit. For a translation the firmness is the lateral support of
+:mod:`plueckernet.estimation.evidence`.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from plueckernet.estimation.scoring import AnchoredLines
+from plueckernet.geometry.pose import skew
+from plueckernet.settings import check_positive
+
+_MIN_SPREAD = 0.1  # of points across an axis, in their largest spread; a motion that moves no point has no firmness
+_MIN_EXTENT = 0.25  # of a line, in radii of the inliers: short lines have a direction, too
+_PURE = 0.2  # displacement by rotation over that by translation, and the reverse, up to which a motion has one name
+
+
+class MotionKind(enum.StrEnum):
+    """What a motion is called."""
+
+    TRANSLATION = "translation"
+    ROTATION = "rotation"
+    SCREW = "screw"
+
+
+@dataclass(frozen=True)
+class UnobservableMotion:
+    """A motion of the pose that too few inliers resist."""
+
+    kind: MotionKind
+    axis: tuple[float, float, float]  # unit vector in the target frame
+    point: tuple[float, float, float] | None  # of the axis of a rotation or a screw, in the target frame
+    firmness: float  # inliers that resist the motion
+    sigma: float  # one standard deviation of the pose: in the unit of the map for a translation, otherwise degrees
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> UnobservableMotion:
+        """Read the fields from JSON."""
+        x, y, z = document["axis"]
+        point = document["point"] and tuple(document["point"])
+        kind, firm, sigma = MotionKind(document["kind"]), document["firmness"], document["sigma"]
+        return UnobservableMotion(kind, (x, y, z), point, firm, sigma)
+
+    def describe(self) -> str:
+        """The motion in words."""
+        axis = _in_words(self.axis)
+        if self.point is None:
+            return f"translation along {axis} of the target frame"
+        name = "rotation" if self.kind is MotionKind.ROTATION else "screw motion"
+        return f"{name} about the axis along {axis} through {_in_words(self.point)} of the target frame"
+
+
+@dataclass(frozen=True)
+class ObservabilitySettings:
+    """When a motion is unobservable."""
+
+    min_firmness: float = 1.5  # inliers that resist a translation or a screw
+    min_rotation_firmness: float = 0.5  # the same of a rotation, against which a line counts by its length
+
+    def __post_init__(self) -> None:
+        check_positive(self, "min_firmness", "min_rotation_firmness")
+
+    def is_unobservable(self, motion: UnobservableMotion) -> bool:
+        """Whether too few inliers resist the motion."""
+        rotates = motion.kind is MotionKind.ROTATION
+        return motion.firmness < (self.min_rotation_firmness if rotates else self.min_firmness)
+
+
+@dataclass(frozen=True, eq=False)
+class _Motions:
+    """Six independent motions in the frame whose origin is the centre of the inliers, least firm first."""
+
+    firmness: Float[Tensor, "6"]  # inliers
+    twists: Float[Tensor, "6 6"]  # one a column; each moves the points by a mean square of one
+    across: Float[Tensor, "6 6"]  # the A of the module docstring
+    displacement: Float[Tensor, "6 6"]  # the B
+    centre: Float[Tensor, "3"]
+    radius: float  # of the points, root mean square
+
+    def firmness_of(self, twist: Float[Tensor, "6"]) -> float:
+        """How many inliers resist a motion."""
+        return float(twist @ self.across @ twist) / float(twist @ self.displacement @ twist)
+
+
+def firmness(inliers: AnchoredLines) -> Float[Tensor, "6"]:
+    """How many inliers resist each of six independent motions, fewest first; zeros if there are no inliers."""
+    return _motions(inliers).firmness if len(inliers) else inliers.anchor.new_zeros(6)
+
+
+def unobservable_motions(
+    inliers: AnchoredLines,
+    covariance: Float[Tensor, "6 6"],
+    settings: ObservabilitySettings = ObservabilitySettings(),
+) -> tuple[UnobservableMotion, ...]:
+    """The motions that too few inliers resist, least firm first.
+
+    ``inliers`` are the matched lines of the target, and ``covariance`` is that of the pose, both in the frame and unit
+    in which the motions are wanted.
+    """
+    if not len(inliers):
+        return ()
+    motions, limit = _motions(inliers), max(settings.min_firmness, settings.min_rotation_firmness)
+    free = _simple_basis(motions.twists[:, motions.firmness < limit], motions.radius)
+    covariance = _centred(covariance, motions.centre)
+    named = sorted((_named(twist, motions, covariance) for twist in free.mT), key=lambda motion: motion.firmness)
+    return tuple(filter(settings.is_unobservable, named))
+
+
+def _motions(inliers: AnchoredLines) -> _Motions:
+    """The motions by the generalized eigenvectors of ``A`` and ``B``."""
+    centre = inliers.anchor.mean(0)
+    offset, direction, eye = inliers.anchor - centre, inliers.lines.direction, torch.eye(3).to(centre)
+    extent = _extents(inliers, offset)
+    points = torch.cat([offset, direction * extent[:, None]])
+    spread = points.mT @ points / len(inliers)
+    spread = spread + _MIN_SPREAD**2 * torch.linalg.eigvalsh(spread)[-1] * eye
+    inertia = spread.trace() * eye - spread
+    values, vectors = torch.linalg.eigh(inertia)
+    whitening = torch.block_diag(vectors * values.rsqrt(), eye)
+    across = _across(offset, direction, extent)
+    eigenvalues, motions = torch.linalg.eigh(whitening.mT @ across @ whitening)
+    displacement = torch.block_diag(inertia, eye)
+    radius = float(spread.trace().sqrt())
+    return _Motions(eigenvalues.clamp_min(0), whitening @ motions, across, displacement, centre, radius)
+
+
+def _extents(inliers: AnchoredLines, offset: Float[Tensor, "n 3"]) -> Float[Tensor, " n"]:
+    """Root mean square of the coordinate along each line; an infinite line counts as long as the map."""
+    size = offset.square().sum(-1).mean().sqrt().clamp_min(1e-12)
+    if inliers.half_length is None:
+        return (size / math.sqrt(3)).expand(len(inliers))
+    return (inliers.half_length / math.sqrt(3)).clamp_min(_MIN_EXTENT * float(size))
+
+
+def _across(
+    offset: Float[Tensor, "n 3"], direction: Float[Tensor, "n 3"], extent: Float[Tensor, " n"]
+) -> Float[Tensor, "6 6"]:
+    """``A``, the sum of the squared displacements across the lines."""
+    project = torch.eye(3).to(offset) - direction[:, :, None] * direction[:, None, :]
+    moved = torch.cat([-project @ skew(offset), project], -1)
+    turned = -skew(direction) * extent[:, None, None]
+    rows = torch.cat([moved, torch.cat([turned, torch.zeros_like(turned)], -1)], 1).flatten(0, 1)
+    return rows.mT @ rows
+
+
+def _simple_basis(twists: Float[Tensor, "6 k"], radius: float) -> Float[Tensor, "6 k"]:
+    """The same space by translations, and by rotations that have no component along these.
+
+    Where a bundle of parallel lines leaves two motions free, their eigenvectors are any two screws.
+    """
+    if twists.shape[1] < 2:
+        return twists
+    *_, right = torch.linalg.svd(twists[:3] * radius)
+    basis = twists @ right.mT
+    translates = basis[:3].norm(dim=0) * radius < _PURE * basis[3:].norm(dim=0)
+    along = torch.linalg.qr(basis[3:, translates]).Q
+    shift = basis[3:, ~translates]
+    basis[3:, ~translates] = shift - along @ (along.mT @ shift)
+    return basis
+
+
+def _named(twist: Float[Tensor, "6"], motions: _Motions, covariance: Float[Tensor, "6 6"]) -> UnobservableMotion:
+    """The motion by its kind and axis."""
+    omega, tau = twist[:3], twist[3:]
+    turn, shift, firm = float(omega.norm()), float(tau.norm()), motions.firmness_of(twist)
+    if turn * motions.radius < _PURE * shift:
+        sigma = _deviation(covariance[3:, 3:], tau / shift)
+        return UnobservableMotion(MotionKind.TRANSLATION, _axis(tau), None, firm, sigma)
+    slide = abs(float(omega @ tau)) / turn
+    kind = MotionKind.ROTATION if slide < _PURE * turn * motions.radius else MotionKind.SCREW
+    x, y, z = (motions.centre + torch.linalg.cross(omega, tau) / turn**2).tolist()
+    sigma = math.degrees(_deviation(covariance[:3, :3], omega / turn))
+    return UnobservableMotion(kind, _axis(omega), (x, y, z), firm, sigma)
+
+
+def _deviation(covariance: Float[Tensor, "3 3"], axis: Float[Tensor, "3"]) -> float:
+    return math.sqrt(max(0.0, float(axis @ covariance @ axis)))
+
+
+def _centred(covariance: Float[Tensor, "6 6"], centre: Float[Tensor, "3"]) -> Float[Tensor, "6 6"]:
+    """The covariance of ``(omega, tau + omega x centre)``: of the same motions in the frame with that origin."""
+    change = torch.eye(6).to(covariance)
+    change[3:, :3] = -skew(centre)
+    return change @ covariance @ change.mT
+
+
+def _axis(vector: Float[Tensor, "3"]) -> tuple[float, float, float]:
+    """The unit vector whose largest component is positive."""
+    unit = vector / vector.norm()
+    x, y, z = (unit * unit[unit.abs().argmax()].sign()).tolist()
+    return x, y, z
+
+
+def _in_words(vector: tuple[float, float, float]) -> str:
+    return "(" + ", ".join(f"{round(value, 2) + 0.0:.2f}" for value in vector) + ")"

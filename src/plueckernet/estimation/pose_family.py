@@ -1,0 +1,163 @@
+r"""All poses that explain two maps as well as the best pose does.
+
+If ``g`` is a symmetry of the source and ``h`` of the target, then ``h T g`` explains the maps about as well as ``T``.
+Starting from the best pose and from other candidates, poses are composed with the symmetries of both maps and with the
+motions between members, ``T_k T_1^-1`` on the target's side and ``T_1^-1 T_k`` on the source's. Every new pose is
+verified on both maps.
+
+Crops of a repeating structure overlap less under some members than under others: they explain fewer lines, but as large
+a fraction of those expected. The score prefers the largest overlap, which need not be the true one. Poses that a
+symmetry of a map gives are therefore members by their explained fraction, others by their score only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from plueckernet.estimation.distinct import close_poses, distinct_poses
+from plueckernet.estimation.maps import MapPair
+from plueckernet.estimation.symmetry import SymmetrySettings, polished_on_maps, self_symmetries
+from plueckernet.estimation.verification import MapScorer
+from plueckernet.geometry.pose import Pose, joined
+from plueckernet.settings import check_at_least, check_fraction
+
+_PROMOTED = 0.75  # of the limits of a member, that a new pose must reach before it is polished
+_SYMMETRY_FRACTION = 0.9  # of the explained fraction of the best pose, that a symmetry of a map explains of it
+_MIN_FRACTION = 0.5  # explained, of a symmetry of any map
+_MAX_NEW = 64  # poses of one round that are verified
+
+
+@dataclass(frozen=True)
+class FamilySettings:
+    """Which poses explain the maps as well as the best one."""
+
+    min_score_ratio: float = 0.9  # of the best score
+    min_fraction_ratio: float = 0.85  # of the best explained fraction, of poses by a symmetry
+    min_explained_ratio: float = 0.5  # of the explained lines of the best pose, of the same
+    max_members: int = 64
+    rounds: int = 4  # of composing members with symmetries
+    symmetry: SymmetrySettings = field(default_factory=SymmetrySettings)
+
+    def __post_init__(self) -> None:
+        check_fraction(self, "min_score_ratio", "min_fraction_ratio", "min_explained_ratio")
+        check_at_least(self, 1, "max_members", "rounds")
+
+    def symmetry_limits(self, explained_fraction: float) -> SymmetrySettings:
+        """Noise lowers the fraction that a symmetry explains as much as that of the best pose."""
+        fraction = min(
+            self.symmetry.min_explained_fraction, max(_SYMMETRY_FRACTION * explained_fraction, _MIN_FRACTION)
+        )
+        return replace(self.symmetry, min_explained_fraction=fraction)
+
+
+@dataclass(frozen=True, eq=False)
+class PoseFamily:
+    """Distinct poses that explain the maps about equally well: the given best pose first, then by score."""
+
+    poses: Pose  # (k,)
+    score_ratio: Float[Tensor, " k"]  # of the score of the first
+    fraction_ratio: Float[Tensor, " k"]  # of the explained fraction of the first
+    source_symmetries: Pose  # (s,)
+    target_symmetries: Pose  # (t,)
+
+    def __len__(self) -> int:
+        return len(self.score_ratio)
+
+
+def pose_family(
+    best: Pose, others: Pose, maps: MapPair, scorer: MapScorer, settings: FamilySettings = FamilySettings()
+) -> PoseFamily:
+    """All distinct poses that explain the cores of both maps as well as ``best`` does, up to ``max_members``.
+
+    ``others`` is a batch of poses that may be members and whose motions from the best pose may be symmetries.
+    """
+    first = Pose(best.rotation[None], best.translation[None])
+    search = _FamilySearch(first, maps, scorer, settings)
+    limits = settings.symmetry_limits(search.explained_fraction)
+    inner_motions, outer_motions = first.inverse() @ others, others @ first.inverse()
+    source = self_symmetries(maps.source, maps.threshold, limits, inner_motions, scorer.against_itself(0))
+    target = self_symmetries(maps.target, maps.threshold, limits, outer_motions, scorer.against_itself(1))
+    frontier = joined(first, search.extend(others, by_symmetry=False))
+    outer, inner = joined(target, frontier[1:] @ first.inverse()), joined(source, first.inverse() @ frontier[1:])
+    for _ in range(settings.rounds):
+        frontier = search.extend(joined(_composed(outer, frontier), _composed(frontier, inner)), by_symmetry=True)
+        if not frontier.rotation.shape[0] or len(search.score_ratio) >= settings.max_members:
+            break
+    order = torch.cat([search.score_ratio.new_full((1,), torch.inf), search.score_ratio[1:]])
+    order = order.argsort(descending=True, stable=True)[: settings.max_members]
+    ratios = search.score_ratio[order], search.fraction_ratio[order]
+    return PoseFamily(search.members[order], *ratios, source, target)
+
+
+class _FamilySearch:
+    """The members so far; the others are compared with the first."""
+
+    def __init__(self, first: Pose, maps: MapPair, scorer: MapScorer, settings: FamilySettings) -> None:
+        self.members, self._known = first, first
+        self._maps, self._scorer, self._settings = maps, scorer, settings
+        self._first = scorer.explained(first)
+        self._score = scorer.score(self._first)
+        self.score_ratio, self.fraction_ratio = torch.ones_like(self._score), torch.ones_like(self._score)
+
+    @property
+    def explained_fraction(self) -> float:
+        """Of the first member."""
+        return float(self._first.fraction)
+
+    def extend(self, poses: Pose, *, by_symmetry: bool) -> Pose:
+        """Add those poses that are new and explain the maps as well as the first; return them."""
+        poses = self._unknown(poses, self._known)
+        if not poses.rotation.shape[0]:
+            return poses
+        self._known = joined(self._known, poses)
+        ratios = self._ratios(poses)
+        member = self._is_member(ratios, by_symmetry)
+        close = self._is_member(ratios, by_symmetry, _PROMOTED) & ~member
+        if bool(close.any()):  # the others are good enough to be refined
+            polished = polished_on_maps(poses[close], self._maps.source, self._maps.target, self._maps.threshold)
+            poses, ratios = joined(poses[member], polished), torch.cat([ratios[:, member], self._ratios(polished)], 1)
+            member = self._is_member(ratios, by_symmetry)
+        return self._added(poses[member], ratios[:, member])
+
+    def _added(self, poses: Pose, ratios: Float[Tensor, "3 h"]) -> Pose:
+        """The poses that are distinct from all members, now members themselves."""
+        new = self._distinct(poses, self.members)
+        self.members = joined(self.members, poses[new])
+        self.score_ratio = torch.cat([self.score_ratio, ratios[0, new]])
+        self.fraction_ratio = torch.cat([self.fraction_ratio, ratios[1, new]])
+        return poses[new]
+
+    def _ratios(self, poses: Pose) -> Float[Tensor, "3 h"]:
+        """Score, explained fraction and explained lines, over those of the first member."""
+        explained = self._scorer.explained(poses)
+        fraction = explained.fraction / max(self.explained_fraction, 1e-6)
+        score = self._scorer.score(explained) / self._score.clamp_min(1e-6)
+        return torch.stack([score, fraction, explained.lines / self._first.lines.clamp_min(1e-6)])
+
+    def _is_member(self, ratios: Float[Tensor, "3 h"], by_symmetry: bool, ease: float = 1.0) -> Bool[Tensor, " h"]:
+        """Whether the limits, times ``ease``, are reached."""
+        (score, fraction, explained), settings = ratios / ease, self._settings
+        member = score >= settings.min_score_ratio
+        if by_symmetry:
+            member |= (explained >= settings.min_explained_ratio) & (fraction >= settings.min_fraction_ratio)
+        return member
+
+    def _unknown(self, poses: Pose, known: Pose) -> Pose:
+        return poses[self._distinct(poses, known)[:_MAX_NEW]]
+
+    def _distinct(self, poses: Pose, known: Pose) -> Int[Tensor, " k"]:
+        """Rows of poses that are distinct from each other and from the known ones, in their order."""
+        threshold = self._maps.threshold
+        rows = (~close_poses(poses, known, threshold).any(1)).nonzero()[:, 0]
+        rank = -rows.to(poses.rotation.dtype) + poses.rotation.shape[0]
+        return rows[distinct_poses(poses[rows], rank, threshold, len(rows), 0.0)]
+
+
+def _composed(left: Pose, right: Pose) -> Pose:
+    """Every pose of the first batch with every pose of the second."""
+    product = Pose(left.rotation[:, None], left.translation[:, None]) @ right
+    return Pose(product.rotation.flatten(0, 1), product.translation.flatten(0, 1))

@@ -1,0 +1,340 @@
+r"""Motions under which a map explains itself: rotational symmetry, equal bays, window grids.
+
+Candidates come from pairs of lines. A motion ``g`` that maps the map onto itself takes a pair of lines to a pair with
+the same angle, distance and span. A few reference pairs of long lines near the centre are compared with all pairs of
+the map. The references with the fewest counterparts give the candidates, in closed form for every choice of line signs.
+Most candidates fail on a handful of other lines. The remaining ones are verified by holding the map against itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from plueckernet.estimation.distinct import close_poses, distinct_poses
+from plueckernet.estimation.gauss_newton import determined_step
+from plueckernet.estimation.noise import NoiseSettings
+from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines, InlierThreshold, pair_residuals
+from plueckernet.estimation.verification import MapScorer
+from plueckernet.geometry.alignment import two_line_agreement, two_line_poses
+from plueckernet.geometry.invariants import PairInvariants, pairwise_invariants
+from plueckernet.geometry.lines import LineSet
+from plueckernet.geometry.pose import Pose, joined
+from plueckernet.geometry.residuals import line_residuals, variances, whitened
+from plueckernet.settings import check_at_least, check_fraction, check_positive
+
+_MAX_LENGTH_RATIO = 1.4  # of two segments that are counterparts
+_SEPARATION = 3.0  # inlier distances between two parallel lines that fix the rotation about them
+_MAX_ROTATIONS = 48  # distinct rotations that are aligned with the directions of the map
+_DIRECTIONS = 64  # lines that they are aligned with
+_MIN_SECOND_DIRECTION = 0.03  # singular value over the largest, for the directions to determine a rotation
+_CHECKS = (
+    (3, 400),
+    (8, 160),
+    (24, 60),
+    (64, 40),
+)  # lines on which candidates are checked, and how many candidates remain
+_MAX_COMPARED = 1000  # candidates that pass a check, of which the distinct ones remain
+_MIN_VERIFIED, _MAX_VERIFIED_PAIRS = 12, 1_500_000  # candidates; pairs of lines of all of them, which limits the time
+_MIN_HITS = 0.6  # fraction of the checked lines that coincide with a line
+_MIN_COINCIDING_LENGTH = 0.75  # over the explained lines, both as fractions: lines may not only continue each other
+_PROMOTED = 0.7  # of the limits of a symmetry, that a candidate must reach before it is polished
+
+
+@dataclass(frozen=True)
+class SymmetrySettings:
+    """Which motions are symmetries of a map."""
+
+    reference_pairs: int = 8  # pairs of lines that are compared with all others
+    solved_pairs: int = 4  # of them, those with the fewest counterparts, from which motions are computed
+    max_counterparts: int = 120  # of each
+    max_symmetries: int = 32
+    min_explained_fraction: float = 0.8  # of the lines where the moved map overlaps the map
+    min_overlap: float = 0.5  # explained lines over all lines, also by length
+
+    def __post_init__(self) -> None:
+        check_at_least(self, 1, "reference_pairs", "solved_pairs", "max_counterparts", "max_symmetries")
+        check_fraction(self, "min_explained_fraction")
+        check_positive(self, "min_overlap")
+
+
+def self_symmetries(
+    lines: AnchoredLines,
+    threshold: InlierThreshold,
+    settings: SymmetrySettings = SymmetrySettings(),
+    proposed: Pose | None = None,
+    scorer: MapScorer | None = None,
+) -> Pose:
+    """Distinct motions ``(k,)`` under which a map explains itself, without the identity, best first.
+
+    The map is centred and has a radius of about one. ``proposed`` are further candidates. ``scorer`` scores motions
+    within the map, if there is one already.
+    """
+    single = lines.to(torch.float32)
+    order = _by_prominence(single)
+    candidates = _candidates(single, order[: settings.reference_pairs], threshold, settings)
+    if proposed is not None:
+        candidates = joined(candidates, proposed.to(torch.float32))
+    candidates = _checked(candidates, _shortened(single), order, threshold)
+    candidates = candidates[: max(_MIN_VERIFIED, _MAX_VERIFIED_PAIRS // len(lines) ** 2)].to(torch.float64)
+    if not candidates.rotation.shape[0]:
+        return candidates
+    return _verified(candidates, lines, threshold, settings, scorer or MapScorer(lines, lines, threshold))
+
+
+def polished_on_maps(poses: Pose, source: AnchoredLines, target: AnchoredLines, threshold: InlierThreshold) -> Pose:
+    """One Gauss-Newton step of each pose on the pairs of lines that are closest to each other under it."""
+    if not poses.rotation.shape[0]:
+        return poses
+    model = NoiseSettings().initial(threshold)
+    first, second, steps = source.to(torch.float32), target.to(torch.float32), []
+    for pose in (poses[index] for index in range(poses.rotation.shape[0])):
+        single = Pose(pose.rotation[None], pose.translation[None]).to(torch.float32)
+        square = pair_residuals(single, first, second, threshold)[0]
+        best, column = square.min(1)
+        mutual = square.argmin(0)[column] == torch.arange(len(source), device=column.device)
+        rows = ((best < 1) & mutual).nonzero()[:, 0]
+        near, fixed = source[rows], target[column[rows]]
+        residuals = line_residuals(pose, near.lines, fixed.lines, near.anchor, fixed.anchor)
+        scale = variances(residuals, model.sigmas(near.lines), model.sigmas(fixed.lines))
+        step = determined_step(*whitened(residuals, *scale), torch.ones_like(near.anchor[:, 0]))
+        steps.append(torch.zeros_like(pose.translation).repeat(2) if step is None else step[0])
+    return Pose.exp(torch.stack(steps)) @ poses
+
+
+def _by_prominence(lines: AnchoredLines) -> Int[Tensor, " n"]:
+    """Rows of long lines near the centre first: a shift of the map leaves them inside it."""
+    size = torch.ones_like(lines.anchor[:, 0]) if lines.half_length is None else lines.half_length
+    return (size / (1 + lines.anchor.square().sum(-1))).argsort(descending=True, stable=True)
+
+
+def _candidates(
+    lines: AnchoredLines, order: Int[Tensor, " r"], threshold: InlierThreshold, settings: SymmetrySettings
+) -> Pose:
+    """Motions that take a reference pair to a pair with the same invariants, without the identity."""
+    invariants = pairwise_invariants(lines.lines, lines.anchor)
+    partner, is_parallel = _partners(lines, order, invariants, threshold)
+    references = torch.stack([order, partner], -1).tolist()
+    counterparts = [_counterparts(lines, invariants, row, column, threshold) for row, column in references]
+    repeated = sorted((pairs for pairs in counterparts if len(pairs) > 1), key=len)  # each has itself as a counterpart
+    if 2 * len(repeated) < len(counterparts):
+        return Pose.identity(0, dtype=torch.float32, device=str(lines.anchor.device))
+    pairs = torch.cat([pairs[: settings.max_counterparts] for pairs in repeated[: settings.solved_pairs]])
+    poses = _parallel_poses(lines, pairs) if is_parallel else _crossing_poses(lines, pairs, threshold)
+    return poses[~_is_identity(poses, threshold)]
+
+
+def _is_identity(poses: Pose, threshold: InlierThreshold) -> Bool[Tensor, " h"]:
+    identity = Pose.identity(1, dtype=poses.rotation.dtype, device=str(poses.rotation.device))
+    return close_poses(poses, identity, threshold)[:, 0]
+
+
+def _partners(
+    lines: AnchoredLines, order: Int[Tensor, " r"], invariants: PairInvariants, threshold: InlierThreshold
+) -> tuple[Int[Tensor, " r"], bool]:
+    """A partner of each reference line, and whether all partners are parallel.
+
+    A partner is long, close and at a large angle; in a map of parallel lines, it is some distance away.
+    """
+    size = torch.ones_like(lines.anchor[:, 0]) if lines.half_length is None else lines.half_length
+    preference = size / (0.1 + invariants.span[order].square())
+    sine = invariants.sine[order].clone()
+    sine[torch.arange(len(order), device=order.device), order] = 0
+    crossing = preference * torch.where(sine > 2 * math.sin(threshold.angle), sine, 0.0)
+    if 2 * int((crossing.amax(1) > 0).sum()) >= len(order):
+        return crossing.argmax(1), False
+    separate = invariants.anchor_distance[order] > _SEPARATION * threshold.distance
+    return (preference * separate).argmax(1), True
+
+
+def _counterparts(
+    lines: AnchoredLines, invariants: PairInvariants, row: int, column: int, threshold: InlierThreshold
+) -> Int[Tensor, "p 4"]:
+    """The pair and all pairs with its invariants, ``(row, column, row', column')``, closest first."""
+    rows, columns = (_of_like_length(lines, index, threshold) for index in (row, column))
+    block = rows[:, None] * len(lines) + columns
+
+    def difference(values: Float[Tensor, "n n"]) -> Float[Tensor, "r c"]:
+        return (values.take(block) - values[row, column]).abs_()
+
+    cosine = invariants.cosine.take(block) * invariants.cosine[row, column]
+    turn = cosine.add_(invariants.sine.take(block) * invariants.sine[row, column])
+    same = (turn > math.cos(threshold.angle)) & (difference(invariants.distance) < threshold.distance)
+    if lines.half_length is not None:
+        # The ends of a segment may be cut; its midpoint then moves by half of that.
+        cut = [(lines.half_length[side] - lines.half_length[of]).abs() for side, of in ((rows, row), (columns, column))]
+        same &= difference(invariants.span) < cut[0][:, None] + cut[1] + 2 * threshold.distance
+    first, second = same.nonzero().unbind(-1)
+    first, second = rows[first], columns[second]
+    order = (lines.anchor[first] - lines.anchor[row]).norm(dim=-1).argsort(stable=True)
+    given = torch.tensor([row, column], device=first.device).expand(len(first), 2)
+    return torch.cat([given, first[order, None], second[order, None]], -1)
+
+
+def _of_like_length(lines: AnchoredLines, row: int, threshold: InlierThreshold) -> Int[Tensor, " k"]:
+    if lines.half_length is None:
+        return torch.arange(len(lines), device=lines.anchor.device)
+    own, size = lines.half_length[row], lines.half_length
+    like = (size < _MAX_LENGTH_RATIO * own) & (own < _MAX_LENGTH_RATIO * size)
+    return (like | ((size - own).abs() < 2 * threshold.distance)).nonzero()[:, 0]
+
+
+def _crossing_poses(lines: AnchoredLines, pairs: Int[Tensor, "p 4"], threshold: InlierThreshold) -> Pose:
+    """Motions that take two lines at an angle to two others."""
+    given, images = (
+        LineSet(lines.lines.direction[rows], lines.lines.moment[rows]) for rows in (pairs[:, :2], pairs[:, 2:])
+    )
+    valid = two_line_agreement(given, images, threshold.angle, threshold.distance)
+    poses = two_line_poses(given, images)
+    points = lines.anchor[pairs[:, :2]].mean(1)[valid.nonzero()[:, 0]]
+    return _with_common_rotations(Pose(poses.rotation[valid], poses.translation[valid]), points, lines, threshold)
+
+
+def _with_common_rotations(
+    poses: Pose, points: Float[Tensor, "h 3"], lines: AnchoredLines, threshold: InlierThreshold
+) -> Pose:
+    """The poses with rotations that agree with the directions of many lines; a point of each moves as before.
+
+    Two short lines determine a rotation badly, but a symmetry takes all directions of a map to directions of it.
+    """
+    entries = poses.rotation.flatten(1)
+    group = torch.full_like(entries[:, 0], -1, dtype=torch.int64)
+    representatives: list[int] = []
+    while len(representatives) < _MAX_ROTATIONS and bool((group < 0).any()):
+        row = int((group < 0).to(torch.uint8).argmax())
+        like = (group < 0) & ((entries @ entries[row] - 1) / 2 > math.cos(threshold.angle))
+        group[like] = len(representatives)
+        representatives.append(row)
+    if not representatives:
+        return poses
+    common = _agreeing(poses.rotation[representatives], lines, threshold)
+    rotation = torch.where((group < 0)[:, None, None], poses.rotation, common[group])
+    moved = ((poses.rotation - rotation) @ points[..., None])[..., 0]
+    return Pose(rotation, poses.translation + moved)
+
+
+def _agreeing(
+    rotation: Float[Tensor, "c 3 3"], lines: AnchoredLines, threshold: InlierThreshold
+) -> Float[Tensor, "c 3 3"]:
+    """The rotations after a step that aligns the directions of lines with the closest directions of lines."""
+    direction = lines.lines.direction
+    sample = direction[:: 1 + len(direction) // _DIRECTIONS]
+    cosine = (sample @ rotation.mT) @ direction.mT  # (c, s, n)
+    best, column = cosine.abs().max(-1)
+    sign = cosine.gather(-1, column[..., None]).sign()
+    near = (best > math.cos(threshold.angle)).to(direction.dtype)[..., None]
+    u, singular, vt = torch.linalg.svd((direction[column] * sign * near).mT @ sample)
+    flip = torch.ones_like(singular)
+    flip[:, 2] = torch.linalg.det(u @ vt).sign()
+    determined = singular[:, 1] > _MIN_SECOND_DIRECTION * singular[:, 0]
+    return torch.where(determined[:, None, None], (u * flip[:, None]) @ vt, rotation)
+
+
+def _parallel_poses(lines: AnchoredLines, pairs: Int[Tensor, "p 4"]) -> Pose:
+    """Motions that take two parallel lines to two others; the anchors fix the shift along them."""
+    anchor, direction = lines.anchor[pairs], lines.lines.direction[pairs]
+    given = _parallel_frame(direction[:, 0], anchor[:, 1] - anchor[:, 0])
+    images = [_parallel_frame(sign * direction[:, 2], anchor[:, 3] - anchor[:, 2]) for sign in (1, -1)]
+    rotation = torch.cat([frame @ given.mT for frame in images])
+    middle, image = anchor[:, :2].mean(1).repeat(2, 1), anchor[:, 2:].mean(1).repeat(2, 1)
+    return Pose(rotation, image - (rotation @ middle[..., None])[..., 0])
+
+
+def _parallel_frame(direction: Float[Tensor, "p 3"], across: Float[Tensor, "p 3"]) -> Float[Tensor, "p 3 3"]:
+    across = normalize(across - (across * direction).sum(-1, keepdim=True) * direction, dim=-1)
+    return torch.stack([direction, across, torch.linalg.cross(direction, across)], -1)
+
+
+def _checked(
+    poses: Pose,
+    lines: AnchoredLines,
+    order: Int[Tensor, " r"],
+    threshold: InlierThreshold,
+) -> Pose:
+    """Distinct candidates under which most of the first lines of ``order`` coincide with lines."""
+    fit = poses.translation.new_zeros(poses.rotation.shape[0])
+    hits, start = torch.zeros_like(fit), 0
+    for stop, count in _CHECKS:
+        rows = order[start:stop]
+        if not len(fit) or not len(rows):
+            break
+        best = torch.cat([_best_fit(poses[block], lines[rows], lines, threshold) for block in _blocks(len(fit), lines)])
+        fit, hits, start = fit + best.sum(1), hits + (best > 0).sum(1), stop
+        kept = (hits >= _MIN_HITS * min(stop, len(order))).nonzero()[:, 0]
+        kept = kept[fit[kept].topk(min(_MAX_COMPARED, len(kept))).indices]
+        kept = kept[distinct_poses(poses[kept], fit[kept], threshold, count, 0.0)]
+        poses, fit, hits = poses[kept], fit[kept], hits[kept]
+    return poses
+
+
+def _shortened(lines: AnchoredLines) -> AnchoredLines:
+    """The middle halves of segments, so that a segment does not coincide with one that continues it."""
+    return lines if lines.half_length is None else replace(lines, half_length=lines.half_length / 2)
+
+
+def _best_fit(poses: Pose, checked: AnchoredLines, lines: AnchoredLines, threshold: InlierThreshold) -> Tensor:
+    return (1 - pair_residuals(poses, checked, lines, threshold).amin(2)).clamp_min_(0)
+
+
+def _blocks(count: int, lines: AnchoredLines) -> tuple[Int[Tensor, " b"], ...]:
+    return torch.arange(count, device=lines.anchor.device).split(max(1, 4 * BLOCK_ENTRIES // len(lines)))
+
+
+def _verified(
+    candidates: Pose,
+    lines: AnchoredLines,
+    threshold: InlierThreshold,
+    settings: SymmetrySettings,
+    scorer: MapScorer,
+) -> Pose:
+    """The candidates that explain the map by itself, after a step towards the best agreement."""
+    close = _is_symmetry(candidates, lines, threshold, scorer, settings, _PROMOTED)
+    poses = polished_on_maps(candidates[close], lines, lines, threshold)
+    symmetric = _is_symmetry(poses, lines, threshold, scorer, settings)
+    poses = poses[symmetric & ~_is_identity(poses, threshold)]
+    if not poses.rotation.shape[0]:
+        return poses
+    scores = scorer.scores(poses)
+    return poses[distinct_poses(poses, scores, threshold, settings.max_symmetries, 0.0)]
+
+
+def _is_symmetry(
+    poses: Pose,
+    lines: AnchoredLines,
+    threshold: InlierThreshold,
+    scorer: MapScorer,
+    settings: SymmetrySettings,
+    ease: float = 1.0,
+) -> Bool[Tensor, " h"]:
+    """Whether poses reach the limits of a symmetry times ``ease``."""
+    if not poses.rotation.shape[0]:
+        return torch.zeros_like(poses.translation[:, 0], dtype=torch.bool)
+    explanation = scorer.explained(poses)
+    explained, expected = explanation.lines, explanation.expected
+    coinciding = explained / len(lines)
+    if lines.half_length is not None:
+        length = _coinciding_length(poses, lines, lines.half_length, threshold)
+        coinciding = torch.where(length < _MIN_COINCIDING_LENGTH * coinciding, 0, torch.minimum(coinciding, length))
+    enough = coinciding >= ease * settings.min_overlap
+    return enough & (explained >= ease * settings.min_explained_fraction * expected)
+
+
+def _coinciding_length(
+    poses: Pose, lines: AnchoredLines, half: Float[Tensor, " n"], threshold: InlierThreshold
+) -> Float[Tensor, " h"]:
+    """The fraction of the total length that coincides with lines after the motion."""
+    poses, lines, half, fractions = poses.to(torch.float32), lines.to(torch.float32), half.float(), []
+    longest_common = 2 * torch.minimum(half, half[:, None])
+    place = (lines.anchor * lines.lines.direction).sum(-1)
+    for index in range(poses.rotation.shape[0]):
+        pose = poses[index : index + 1]
+        along = (pose.act(lines.anchor)[0] @ lines.lines.direction.mT - place).abs_()
+        common = torch.minimum(half[:, None] + half - along, longest_common).clamp_min_(0)
+        common *= pair_residuals(pose, lines, lines, threshold)[0] < 1
+        fractions.append(torch.minimum(common.sum(1), 2 * half).sum() / (2 * half).sum())
+    return torch.stack(fractions)
