@@ -14,7 +14,8 @@ from plueckernet.data.scenes import make_scene
 from plueckernet.errors import InputError
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet, Pose, Similarity
-from plueckernet.registration import STAGES, refine, register, register_many
+from plueckernet.registration import refine, register, register_many
+from plueckernet.stages import STAGES
 
 SCAN = ScanProtocol(overlap=0.6)
 

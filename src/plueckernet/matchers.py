@@ -40,6 +40,11 @@ class LineMatcher(abc.ABC):
     frame: MatchFrame = MatchFrame.NORMALIZED
     calibration: Calibration | None = None
 
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether the confidence of results is fitted to this matcher."""
+        return self.calibration is not None
+
     @abc.abstractmethod
     def match(self, source: LineSet, target: LineSet) -> Float[Tensor, "m n"]:
         """Log-probability of each pair of lines."""

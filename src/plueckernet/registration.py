@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
 
 import torch
 
 from plueckernet.errors import InputError, UnitWarning
-from plueckernet.estimation.candidates import select_candidates
-from plueckernet.estimation.evidence import gather_evidence
 from plueckernet.estimation.extents import unit_warning
-from plueckernet.estimation.judgement import judge
-from plueckernet.estimation.ransac import ransac_pose
-from plueckernet.estimation.refinement import refine_candidates
-from plueckernet.estimation.scoring import RowScorer
+from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, judge
+from plueckernet.estimation.search import PoseSearch
 from plueckernet.estimation.settings import RegistrationSettings
-from plueckernet.estimation.verification import MapScorer
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
 from plueckernet.matchers import MatcherSource, load_matcher
 from plueckernet.result import RegistrationResult, RunRecord, assemble_result
-
-STAGES = ("prepare", "match", "estimate", "verify", "refine", "judge")
+from plueckernet.stages import StageClock
 
 
 def register(
@@ -53,32 +45,18 @@ def register(
         line_matcher = load_matcher(matcher, device)
         maps = settings.normalize(source.to(device), target.to(device))
         unit_warnings = _warn_about_units(source, target)
+    match = partial(line_matcher.putative_matches, limit=settings.max_matches)
     with stage("match"):
-        matches = line_matcher.putative_matches(maps, settings.max_matches)
+        matches = match(maps)
     with torch.inference_mode():  # nothing below is differentiated, and operations are many and small
-        with stage("estimate"):
-            match_scorer = RowScorer(maps.source[matches.source], maps.target[matches.target], maps.threshold)
-            hypotheses = ransac_pose(match_scorer, matches.probability, settings.ransac, seed)
-        with stage("verify"):
-            map_scorer = MapScorer(maps.source, maps.target, maps.threshold, settings.verification)
-            candidates = select_candidates(
-                hypotheses,
-                matches.probability,
-                match_scorer,
-                map_scorer,
-                settings.candidates,
-                settings.refinement.noise,
-            )
-        with stage("refine"):
-            refined = refine_candidates(
-                candidates, maps, map_scorer, settings.known_noise(maps), settings.refinement,
-                settings.candidates.distinctness,
-            )  # fmt: skip
-        with stage("judge"):
-            evidence = gather_evidence(refined, maps, matches, match_scorer, map_scorer)
-            verdict = judge(evidence, line_matcher.calibration, settings.judgement)
+        search = PoseSearch(maps, matches, line_matcher.calibration or DESCRIPTOR_CALIBRATION, settings, stage, match)
+        assessment = search.run(seed)
+        motions = assessment.unobservable_motions(maps, settings.observability)
+        verdict = judge(
+            assessment.evidence, assessment.weighing, motions, settings.judgement, line_matcher.is_calibrated
+        )
     run = RunRecord(line_matcher.name, settings, seed, stage.seconds, unit_warnings)
-    return assemble_result(verdict, evidence, refined, matches, maps, run)
+    return assemble_result(verdict, assessment, motions, matches, maps, run)
 
 
 def refine(
@@ -92,26 +70,24 @@ def refine(
 ) -> RegistrationResult:
     """Improve a ``target_T_source`` that is accurate to about the inlier threshold, such as one set by hand.
 
-    No other pose is searched for, so the evidence has no runner-up. ``matcher`` is asked whether it agrees, as in
-    :func:`register`.
+    The pose is kept whatever else explains the maps. Its confidence takes into account what the matcher and other
+    poses say, as in :func:`register`.
     """
-    stage = StageClock(None)
+    stage = StageClock()
     with stage("prepare"):
         line_matcher = load_matcher(matcher, device)
         maps = settings.normalize(source.to(device), target.to(device))
     with stage("match"):
         matches = line_matcher.putative_matches(maps, settings.max_matches)
     with torch.inference_mode():
-        with stage("refine"):
-            map_scorer = MapScorer(maps.source, maps.target, maps.threshold, settings.verification)
-            candidates = [maps.normalized_pose(pose.to(device))]
-            refined = refine_candidates(candidates, maps, map_scorer, settings.known_noise(maps), settings.refinement)
-        with stage("judge"):
-            match_scorer = RowScorer(maps.source[matches.source], maps.target[matches.target], maps.threshold)
-            evidence = gather_evidence(refined, maps, matches, match_scorer, map_scorer)
-            verdict = judge(evidence, line_matcher.calibration, settings.judgement)
+        search = PoseSearch(maps, matches, line_matcher.calibration or DESCRIPTOR_CALIBRATION, settings, stage)
+        assessment = search.around(maps.normalized_pose(pose.to(device)))
+        motions = assessment.unobservable_motions(maps, settings.observability)
+        verdict = judge(
+            assessment.evidence, assessment.weighing, motions, settings.judgement, line_matcher.is_calibrated
+        )
     run = RunRecord(line_matcher.name, settings, 0, stage.seconds)
-    return assemble_result(verdict, evidence, refined, matches, maps, run)
+    return assemble_result(verdict, assessment, motions, matches, maps, run)
 
 
 def register_many(
@@ -152,20 +128,3 @@ def _warn_about_units(source: LineSet, target: LineSet) -> tuple[str, ...]:
         return ()
     warnings.warn(sentence, UnitWarning, stacklevel=3)
     return (sentence,)
-
-
-class StageClock:
-    """Measures the seconds of each stage and announces its beginning."""
-
-    def __init__(self, on_stage: Callable[[str], None] | None) -> None:
-        self.seconds: dict[str, float] = {}
-        self._on_stage = on_stage
-
-    @contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
-        """Time one stage."""
-        if self._on_stage is not None:
-            self._on_stage(name)
-        start = time.perf_counter()
-        yield
-        self.seconds[name] = time.perf_counter() - start

@@ -15,11 +15,12 @@ from torch import Tensor
 
 from plueckernet.coincidence import pair_distances
 from plueckernet.errors import FormatError
+from plueckernet.estimation.assessment import AssessedCandidate, Assessment
 from plueckernet.estimation.evidence import Evidence
 from plueckernet.estimation.judgement import Status, Verdict
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.matching import Matches
-from plueckernet.estimation.refinement import RefinedCandidate
+from plueckernet.estimation.observability import UnobservableMotion
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry.pose import Pose, skew
 from plueckernet.io.atomic import atomic_write
@@ -29,9 +30,7 @@ SCHEMA = 2  # of the JSON; raised when a key changes its meaning or is removed
 # Keys of schema 1 that schema 2 renamed.
 _EVIDENCE_OF_SCHEMA_1 = {
     "inliers": "inliers",
-    "share": "normalized_score",
     "rival": "runner_up_ratio",
-    "balance": "size_ratio",
     "borne_out": "explained_fraction",
     "held": "lateral_support",
     "agreement": "matcher_agreement",
@@ -45,7 +44,14 @@ class Alternative:
     """Another pose that was refined."""
 
     target_T_source: Pose
-    score: float  # as `RegistrationResult.score`
+    confidence: float  # probability that this pose is right
+    evidence: Evidence
+    group: int = -1  # poses of one group differ so little that they give the same answer
+
+    @property
+    def score(self) -> float:
+        """Verification score."""
+        return self.evidence.score
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,8 @@ class RegistrationResult:
     num_lines: tuple[int, int]  # source, target
     matcher: str = ""  # name of the matcher
     centre: Float[Tensor, "3"] | None = None  # of the inliers, in the target frame
+    group: int = -1  # that of the pose, see `Alternative`
+    unobservable: tuple[UnobservableMotion, ...] = ()  # motions that the inliers leave undetermined
     warnings: tuple[str, ...] = ()  # what was noticed about the maps before the search, in sentences
 
     @classmethod
@@ -99,7 +107,7 @@ class RegistrationResult:
             covariance=None,
             confidence=0.0,
             calibrated=True,
-            evidence=Evidence.nothing(num_lines),
+            evidence=Evidence.nothing(),
             matches=rows,
             inliers=rows,
             residuals=rows.double(),
@@ -158,6 +166,8 @@ class RegistrationResult:
             "covariance": None if self.covariance is None else self.covariance.tolist(),
             "centre": None if self.centre is None else self.centre.tolist(),
             "sigmas": self.sigmas(),
+            "group": self.group,
+            "unobservable": [asdict(motion) for motion in self.unobservable],
             "num_lines": list(self.num_lines),
             "num_matches": len(self.matches),
             "num_inliers": len(self.inliers),
@@ -167,7 +177,12 @@ class RegistrationResult:
             "inliers": self.inliers.tolist(),
             "residuals": self.residuals.tolist(),
             "alternatives": [
-                {"target_T_source": alternative.target_T_source.matrix().tolist(), "score": alternative.score}
+                {
+                    "target_T_source": alternative.target_T_source.matrix().tolist(),
+                    "confidence": alternative.confidence,
+                    "evidence": asdict(alternative.evidence),
+                    "group": alternative.group,
+                }
                 for alternative in self.alternatives
             ],
             "timings": self.timings,
@@ -197,8 +212,8 @@ class RegistrationResult:
 
 def assemble_result(
     verdict: Verdict,
-    evidence: Evidence,
-    refined: Sequence[RefinedCandidate],
+    assessment: Assessment,
+    unobservable: tuple[UnobservableMotion, ...],
     matches: Matches,
     maps: MapPair,
     run: RunRecord,
@@ -211,18 +226,21 @@ def assemble_result(
         status=verdict.status,
         confidence=verdict.confidence,
         calibrated=verdict.calibrated,
-        evidence=evidence,
+        evidence=assessment.evidence,
+        unobservable=unobservable,
         matches=_owned(rows),
         timings=dict(run.seconds),
         settings=result.settings | {"inlier_distance": maps.threshold.distance * maps.unit},
     )
-    return _with_pose(result, refined, maps) if refined else result
+    return _with_pose(result, assessment.candidates, maps) if assessment.candidates else result
 
 
-def _with_pose(result: RegistrationResult, refined: Sequence[RefinedCandidate], maps: MapPair) -> RegistrationResult:
+def _with_pose(
+    result: RegistrationResult, candidates: Sequence[AssessedCandidate], maps: MapPair
+) -> RegistrationResult:
     """The result with the best candidate and the alternatives; of a failed one, the best is an alternative too."""
-    best, failed = refined[0].refinement, result.status is Status.FAILED
-    poses = [_owned_pose(maps.original_pose(candidate.refinement.pose)) for candidate in refined]
+    best, failed = candidates[0].refinement, result.status is Status.FAILED
+    poses = [_owned_pose(maps.original_pose(candidate.refinement.pose)) for candidate in candidates]
     centre = maps.all_target.anchor[best.matches[:, 1]].mean(0) * maps.unit + maps.target_offset
     first = 0 if failed else 1
     return replace(
@@ -232,9 +250,11 @@ def _with_pose(result: RegistrationResult, refined: Sequence[RefinedCandidate], 
         inliers=_owned(best.matches),
         residuals=_owned(pair_distances(best.pose, best.matches, maps)),
         alternatives=tuple(
-            Alternative(pose, candidate.score) for pose, candidate in zip(poses[first:], refined[first:], strict=True)
+            Alternative(pose, candidate.probability, candidate.evidence, candidate.group)
+            for pose, candidate in zip(poses[first:], candidates[first:], strict=True)
         ),
-        score=refined[0].score,
+        score=candidates[0].evidence.score,
+        group=candidates[0].group,
         noise=(best.noise.position * maps.unit, math.degrees(best.noise.direction)),
         centre=None if failed else _owned(centre),
     )
@@ -271,7 +291,12 @@ def _from_document(document: Mapping[str, Any]) -> RegistrationResult:
         inliers=rows(document["inliers"], torch.long),
         residuals=rows(document["residuals"], torch.float64),
         alternatives=tuple(
-            Alternative(Pose.from_matrix(torch.tensor(other["target_T_source"], dtype=torch.float64)), other["score"])
+            Alternative(
+                Pose.from_matrix(torch.tensor(other["target_T_source"], dtype=torch.float64)),
+                other["confidence"],
+                Evidence(**other["evidence"]),
+                other["group"],
+            )
             for other in document["alternatives"]
         ),
         score=document["score"],
@@ -282,16 +307,35 @@ def _from_document(document: Mapping[str, Any]) -> RegistrationResult:
         num_lines=(document["num_lines"][0], document["num_lines"][1]),
         matcher=document["matcher"],
         centre=numbers(document["centre"]),
+        group=document["group"],
+        unobservable=tuple(UnobservableMotion.from_dict(motion) for motion in document["unobservable"]),
         warnings=tuple(document.get("warnings", ())),  # results of version 0.1.0 have none
     )
 
 
 def _converted(document: Mapping[str, Any]) -> dict[str, Any]:
     """A document of schema 1 in the words of schema 2; what schema 1 did not record is empty."""
-    evidence = {new: document["evidence"][old] for old, new in _EVIDENCE_OF_SCHEMA_1.items()}
+    evidence = asdict(Evidence.nothing()) | {"score": document["score"]}
+    evidence |= {new: document["evidence"][old] for old, new in _EVIDENCE_OF_SCHEMA_1.items()}
     if evidence["runner_up_ratio"] == _ASSUMED_RUNNER_UP_OF_SCHEMA_1:
         evidence["runner_up_ratio"] = None
     evidence["matcher_agreement"] = evidence["matcher_agreement"] or 0.0
+    alternatives = [
+        {
+            "target_T_source": other["target_T_source"],
+            "confidence": 0.0,
+            "evidence": asdict(Evidence.nothing()) | {"score": other["score"]},
+            "group": -1,
+        }
+        for other in document["alternatives"]
+    ]
     settings = {_SETTINGS_OF_SCHEMA_1.get(name, name): value for name, value in document["settings"].items()}
-    added = {"calibrated": False, "matcher": "", "centre": None}
+    added = {
+        "calibrated": False,
+        "matcher": "",
+        "centre": None,
+        "group": -1,
+        "unobservable": [],
+        "alternatives": alternatives,
+    }
     return {**document, **added, "schema": SCHEMA, "evidence": evidence, "settings": settings}

@@ -24,17 +24,18 @@ def search():
 def test_the_right_pose_is_the_first_candidate(search):
     scorer, weight, maps, hypotheses, pose = search
     candidates = select_candidates(hypotheses, weight, scorer, maps)
-    turn, shift = errors(candidates[0], pose)
+    turn, shift = errors(candidates.poses[0], pose)
     assert turn < 3
     assert shift < 0.3
-    scores = [float(maps.scores(Pose(c.rotation[None], c.translation[None]))) for c in candidates]
+    scores = [float(maps.scores(Pose(c.rotation[None], c.translation[None]))) for c in candidates.poses]
     assert scores == sorted(scores, reverse=True)
+    assert 0 < candidates.crowd < scores[0]
 
 
 def test_candidates_are_limited(search):
     scorer, weight, maps, hypotheses, _ = search
     limited = CandidateSettings(max_candidates=2, min_candidate_score_ratio=0.0)
-    assert len(select_candidates(hypotheses, weight, scorer, maps, limited)) <= 2
+    assert len(select_candidates(hypotheses, weight, scorer, maps, limited).poses) <= 2
 
 
 def test_polishing_brings_a_rough_pose_nearer(search):
@@ -55,10 +56,17 @@ def test_distinct_poses_are_far_enough_apart(search):
     assert len(coarse) < len(rows)
 
 
+def test_poses_are_compared_block_by_block_as_all_at_once(search, monkeypatch):
+    _, _, _, hypotheses, _ = search
+    at_once = distinct_poses(hypotheses.poses, hypotheses.scores, THRESHOLD, 50, 0.0)
+    monkeypatch.setattr("plueckernet.estimation.distinct._BLOCK", 7)
+    assert torch.equal(distinct_poses(hypotheses.poses, hypotheses.scores, THRESHOLD, 50, 0.0), at_once)
+
+
 @pytest.mark.parametrize("count", [0, 3])
 def test_hypotheses_without_any_score_give_no_candidate(search, count):
     scorer, weight, maps, _, _ = search
     shift = torch.full((count, 3), 1e3, dtype=torch.float64)
     poses = Pose(torch.eye(3, dtype=torch.float64).expand(count, 3, 3), shift)
     nothing = Hypotheses(poses, torch.zeros(count), drawn=1, limit=10)
-    assert select_candidates(nothing, weight, scorer, maps) == []
+    assert select_candidates(nothing, weight, scorer, maps).poses == ()

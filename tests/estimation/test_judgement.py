@@ -1,4 +1,4 @@
-"""The verdict follows the evidence, and the calibrations are those that were fitted."""
+"""The verdict follows the evidence of all candidates, and the calibrations are those that were fitted."""
 
 import json
 from dataclasses import replace
@@ -15,16 +15,38 @@ from plueckernet.estimation.judgement import (
     Calibration,
     JudgementSettings,
     Status,
+    Weighing,
     judge,
+    weigh,
 )
+from plueckernet.estimation.observability import MotionKind, UnobservableMotion
 from plueckernet.matchers import load_matcher
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
-GOOD = Evidence(100, 0.7, 0.3, 0.9, 0.8, 40.0, 0.6)
-SYMMETRIC = Evidence(100, 0.95, 0.97, 1.0, 0.95, 50.0, 0.5)
-DOUBTFUL = Evidence(30, 0.1, 0.6, 0.8, 0.2, 10.0, 0.6)
-BY_CHANCE = Evidence(15, 0.08, 0.9, 0.9, 0.2, 5.0, 0.05)
+GOOD = Evidence(
+    inliers=80,
+    score=30.0,
+    explained_fraction=0.6,
+    source_explained=0.6,
+    target_explained=0.6,
+    smaller_explained=0.6,
+    stand_out=60.0,
+    chance_lines=2.0,
+    crowd_ratio=0.1,
+    runner_up_ratio=0.3,
+    lateral_support=30.0,
+    matcher_agreement=0.5,
+)
+BY_CHANCE = replace(
+    GOOD, inliers=5, score=1.5, stand_out=2.0, crowd_ratio=0.8, smaller_explained=0.2, matcher_agreement=0.01
+)
+SHIFT = UnobservableMotion(MotionKind.TRANSLATION, (0.0, 0.0, 1.0), None, 0.2, 3.0)
 LEARNED = load_matcher("invariant").calibration
+
+
+def verdict(*candidates, groups=None, calibration=LEARNED, **options):
+    weighing = weigh(candidates, groups or range(len(candidates)), calibration)
+    return judge(candidates[weighing.best], weighing, **options)
 
 
 @pytest.mark.parametrize("name", ["descriptors", "invariant", "pluecker-indoor", "pluecker-outdoor"])
@@ -36,62 +58,69 @@ def test_calibrations_are_the_fitted_ones(name):
 
 @pytest.mark.parametrize("calibration", [DESCRIPTOR_CALIBRATION, LEARNED], ids=["descriptors", "invariant"])
 def test_more_evidence_is_more_confidence(calibration):
-    base = Evidence(40, 0.3, 0.6, 0.8, 0.4, 15.0, 0.3)
-    confidence = calibration.confidence
-    assert confidence(replace(base, runner_up_ratio=0.8)) < confidence(base)
-    assert confidence(replace(base, size_ratio=0.05)) < confidence(base)
-    assert confidence(replace(base, explained_fraction=0.6)) > confidence(base)
-    if "matcher_agreement" in calibration.weights:
-        assert confidence(replace(base, matcher_agreement=0.5)) > confidence(base)
-    else:
-        assert confidence(replace(base, matcher_agreement=0.5)) == confidence(base)
+    base = replace(GOOD, stand_out=8.0, crowd_ratio=0.4, inliers=12)
+    presence = calibration.presence_probability
+    assert presence(replace(base, stand_out=20.0)) > presence(base)
+    assert presence(replace(base, crowd_ratio=0.8)) < presence(base)
+    assert presence(replace(base, smaller_explained=0.9)) > presence(base)
+    agreeing = presence(replace(base, matcher_agreement=0.9))
+    assert agreeing > presence(base) if "matcher_agreement" in calibration.presence else agreeing == presence(base)
 
 
-@pytest.mark.parametrize(
-    ("evidence", "calibration", "status"),
-    [
-        (GOOD, DESCRIPTOR_CALIBRATION, Status.SUCCESS),
-        (GOOD, LEARNED, Status.SUCCESS),
-        (DOUBTFUL, LEARNED, Status.SUCCESS),
-        (replace(DOUBTFUL, matcher_agreement=0.02), LEARNED, Status.FAILED),  # the matcher expected other pairs
-        (replace(GOOD, lateral_support=0.3), LEARNED, Status.AMBIGUOUS),  # all lines along one street
-        (SYMMETRIC, DESCRIPTOR_CALIBRATION, Status.AMBIGUOUS),
-        (SYMMETRIC, LEARNED, Status.AMBIGUOUS),
-        (BY_CHANCE, DESCRIPTOR_CALIBRATION, Status.FAILED),
-        (BY_CHANCE, LEARNED, Status.FAILED),
-        (Evidence.nothing((9, 9)), LEARNED, Status.FAILED),
-    ],
-)
-def test_verdicts(evidence, calibration, status):
-    verdict = judge(evidence, calibration)
-    assert verdict.status is status
-    assert verdict.reason
-    assert 0 <= verdict.confidence <= 1
-    assert verdict.calibrated
+@pytest.mark.parametrize("calibration", [DESCRIPTOR_CALIBRATION, LEARNED], ids=["descriptors", "invariant"])
+def test_single_candidates(calibration):
+    assert verdict(GOOD, calibration=calibration).status is Status.SUCCESS
+    assert verdict(BY_CHANCE, calibration=calibration).status is Status.FAILED
+    assert verdict(Evidence.nothing(), calibration=calibration).confidence == 0
 
 
-def test_an_ambiguous_pose_has_no_high_confidence():
-    assert judge(SYMMETRIC, LEARNED).confidence <= 0.5
+def test_two_equal_candidates_are_ambiguous_and_share_the_probability():
+    result = verdict(GOOD, GOOD)
+    assert result.status is Status.AMBIGUOUS
+    assert result.confidence == pytest.approx(LEARNED.presence_probability(GOOD) / 2)
+    assert "another pose" in result.reason
+
+
+def test_candidates_of_one_group_give_the_same_answer():
+    assert verdict(GOOD, GOOD, groups=[0, 0]).status is Status.SUCCESS
+    assert verdict(GOOD, GOOD, GOOD, groups=[0, 0, 1]).confidence == pytest.approx(
+        2 / 3 * LEARNED.presence_probability(GOOD)
+    )
+
+
+def test_a_much_worse_candidate_changes_little():
+    assert verdict(GOOD, BY_CHANCE).confidence == pytest.approx(verdict(GOOD).confidence, abs=1e-3)
+
+
+def test_probabilities_exclude_one_another():
+    weighing = weigh([BY_CHANCE, GOOD, replace(GOOD, score=25.0)], [0, 1, 2], LEARNED)
+    assert weighing.best == 1
+    assert weighing.presence == pytest.approx(sum(weighing.probabilities))
+    assert weighing.presence == pytest.approx(LEARNED.presence_probability(GOOD))
+    assert weigh([], [], LEARNED) == Weighing.nothing()
+
+
+def test_an_unobservable_motion_is_named():
+    result = verdict(GOOD, unobservable=(SHIFT,))
+    assert result.status is Status.AMBIGUOUS
+    assert "translation along (0.00, 0.00, 1.00)" in result.reason
+    assert verdict(BY_CHANCE, unobservable=(SHIFT,)).status is Status.FAILED
+
+
+def test_the_reason_tells_what_the_pose_rests_on():
+    assert "80 lines coincide" in verdict(GOOD).reason
+    assert "60.0 standard deviations" in verdict(GOOD).reason
+    assert "confidence below 0.9" in verdict(BY_CHANCE).reason
 
 
 def test_without_a_calibration_the_verdict_says_so():
-    verdict = judge(GOOD, None)
-    assert not verdict.calibrated
-    assert verdict.confidence == DESCRIPTOR_CALIBRATION.confidence(GOOD)
-
-
-def test_a_runner_up_that_was_not_found_is_no_number():
-    single = replace(GOOD, runner_up_ratio=None)
-    assert "no other pose" in judge(single, LEARNED).reason
-    assert "30%" in judge(GOOD, LEARNED).reason
-    # A measured ratio of just the assumed value is still a measured one.
-    assert "70%" in judge(replace(GOOD, runner_up_ratio=0.7), LEARNED).reason
-    assert LEARNED.confidence(single) == LEARNED.confidence(replace(GOOD, runner_up_ratio=0.7))
+    assert not verdict(GOOD, calibrated=False).calibrated
+    assert verdict(GOOD).calibrated
 
 
 def test_the_required_confidence_is_a_setting():
-    strict = JudgementSettings(min_confidence=1.0)
-    assert judge(GOOD, LEARNED, strict).status is Status.FAILED
+    assert verdict(GOOD, settings=JudgementSettings(min_confidence=1.0)).status is Status.FAILED
+    assert verdict(GOOD, GOOD, settings=JudgementSettings(min_confidence=0.4)).status is Status.SUCCESS
     with pytest.raises(InputError, match="min_confidence"):
         JudgementSettings(min_confidence=1.1)
 
@@ -99,11 +128,11 @@ def test_the_required_confidence_is_a_setting():
 @pytest.mark.parametrize(
     "document",
     [
-        {"weights": {"surprise": 1.0}, "fitted_on": ""},
-        {"weights": {"constant": "many"}, "fitted_on": ""},
-        {"weights": {"constant": float("nan")}, "fitted_on": ""},
-        {"weights": {}},
-        {"weights": [1.0], "fitted_on": ""},
+        {"presence": {"surprise": 1.0}, "choice": {}, "fitted_on": ""},
+        {"presence": {"constant": "many"}, "choice": {}, "fitted_on": ""},
+        {"presence": {}, "choice": {"score": float("nan")}, "fitted_on": ""},
+        {"presence": {}, "choice": {}},
+        {"presence": [1.0], "choice": {}, "fitted_on": ""},
     ],
 )
 def test_a_calibration_that_makes_no_sense_is_refused(document):
@@ -111,8 +140,12 @@ def test_a_calibration_that_makes_no_sense_is_refused(document):
         Calibration.from_dict(document)
 
 
+def test_a_calibration_survives_json():
+    assert Calibration.from_dict(json.loads(json.dumps(LEARNED.to_dict()))) == LEARNED
+
+
 def test_every_feature_is_finite_for_any_evidence():
-    for evidence in (Evidence.nothing((3, 9)), GOOD, BY_CHANCE, replace(GOOD, normalized_score=0.0)):
+    for evidence in (Evidence.nothing(), GOOD, BY_CHANCE, replace(GOOD, score=0.0, stand_out=-5.0)):
         assert all(abs(feature(evidence)) < 1e3 for feature in FEATURES.values())
 
 

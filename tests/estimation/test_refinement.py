@@ -140,9 +140,19 @@ def test_few_lines_are_not_given_up_where_some_agree_by_chance():
 def test_too_little_to_go_by():
     source, target, pose, _ = matched_lines(count=2)
     assert refine_pose(pose, source, target, InlierThreshold()) is None
+
+
+def test_parallel_lines_determine_the_pose_but_for_the_shift_along_them():
     points = torch.randn(10, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     up = LineSet.from_point_direction(points, torch.tensor([[0.0, 0, 1]], dtype=torch.float64).expand(10, 3))
-    assert refine_pose(Pose.identity(), AnchoredLines.of(up), AnchoredLines.of(up), InlierThreshold()) is None
+    start = Pose.exp(torch.tensor([0.01, -0.02, 0.01, 0.02, 0.01, 0.3], dtype=torch.float64))
+    refined = refine_pose(start, AnchoredLines.of(up), AnchoredLines.of(up), InlierThreshold())
+    assert refined is not None
+    assert float(refined.pose.angle_to(Pose.identity())) < 1e-6
+    assert refined.pose.translation.tolist() == pytest.approx([0, 0, 0.3], abs=0.01)
+    sigma = refined.covariance.diagonal().sqrt()
+    assert float(sigma[5]) > 10
+    assert float(sigma[:5].max()) < 1e-3
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_the_page_is_complete(result, pair) -> None:
     for text in (
         "Registered", "monday.obj", "friday.txt", verdict(result).sentence, "confidence is above 0.99", "3σ ellipsoid",
         "Command", "plueckernet register monday.obj friday.txt", "source: 1 left out", "Settings and versions",
-        "torch", "judge", "Poses compared", "inlier threshold", "normalized score", "explained fraction",
+        "torch", "judge", "Poses compared", "inlier threshold", "score above chance", "explained fraction",
         "runner-up score ratio", "lateral support", "matcher agreement",
     ):  # fmt: skip
         assert text in tags.text, text
@@ -211,7 +211,7 @@ def test_badge_and_confidence_bar_have_the_colour_of_the_status(result, pair, st
 )  # fmt: skip
 def test_a_bar_is_drawn_only_if_it_agrees_with_the_status(result, pair, status, sure, bar, mark) -> None:
     others = shown_poses(result, *pair)[:1] * 2
-    alternatives = tuple(Alternative(pose.pose, pose.score) for pose in others)
+    alternatives = tuple(Alternative(pose.pose, 0.0, replace(result.evidence, score=pose.score)) for pose in others)
     shown = replace(result, status=Status(status), confidence=sure, alternatives=alternatives)
     page = report_html(shown, *pair)
     assert ('role="meter"' in page) is bar

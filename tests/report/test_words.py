@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from plueckernet.estimation.evidence import Evidence
-from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, Status, judge
+from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, Status, judge, weigh
 from plueckernet.geometry import Pose
 from plueckernet.report.words import (
     ADVICE,
@@ -243,8 +244,9 @@ def test_every_case_occurs_and_has_a_text() -> None:
 def test_the_likely_confidence_is_the_one_that_judges() -> None:
     """Results on both sides of the limit, between which only the explained fraction changes."""
     for explained in torch.linspace(0.01, 1, 200).tolist():
-        evidence = Evidence(40, 0.6, 0.5, 0.9, explained, 12.0, 0.4)
-        judged = judge(evidence, DESCRIPTOR_CALIBRATION)
+        known = {"inliers": 40, "score": 30.0, "stand_out": 8.0, "lateral_support": 12.0}
+        evidence = replace(Evidence.nothing(), **known, smaller_explained=explained, explained_fraction=explained)
+        judged = judge(evidence, weigh([evidence], [0], DESCRIPTOR_CALIBRATION))
         assert (judged.status is Status.SUCCESS) == (judged.confidence >= LIKELY_CONFIDENCE)
 
 

@@ -57,17 +57,17 @@ def register(
     """
     from plueckernet import registration
     from plueckernet.cli.progress import slow_bar, unit_warnings_on_stderr
+    from plueckernet.stages import STAGES
 
     settings = _settings(directed, inlier_threshold, min_confidence)
     check_device(device)
     reports = _read((source, target), lod)
     lines = reports[0].lines, reports[1].lines
-    stages = registration.STAGES
     bar = slow_bar(f"registering {len(lines[0])} to {len(lines[1])} lines")
     with bar as progress, unit_warnings_on_stderr(quiet):
         result = registration.register(
             *lines, matcher=matcher, settings=settings, seed=seed, device=device,
-            on_stage=lambda stage: progress(stages.index(stage) / len(stages)),
+            on_stage=lambda stage: progress(STAGES.index(stage) / len(STAGES)),
         )  # fmt: skip
     if not quiet:
         _show(result, reports, to_stderr=str(json_file) == "-")

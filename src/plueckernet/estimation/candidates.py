@@ -1,4 +1,4 @@
-"""From hypotheses to candidates: distinct poses, screened and polished, that explain most of both maps."""
+"""From thousands of hypotheses to the few candidates that are refined."""
 
 from __future__ import annotations
 
@@ -18,21 +18,31 @@ from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.residuals import line_residuals, variances, whitened
 from plueckernet.settings import check_at_least, check_fraction
 
+_CROWD = slice(5, 30)  # ranks of the verified hypotheses whose mean score says what wrong poses reach
+
 
 @dataclass(frozen=True)
 class CandidateSettings:
     """How many poses pass each step from hypotheses to candidates."""
 
-    max_distinct: int = 150  # distinct hypotheses that are screened
-    max_verified: int = 24  # screened poses that are verified on all lines
-    max_candidates: int = 5  # verified poses that are refined
-    min_hypothesis_score_ratio: float = 0.2  # of the best match score, for a hypothesis to be kept
+    max_distinct: int = 1500  # distinct hypotheses that are screened on some lines of both maps
+    max_verified: int = 48  # screened poses that are verified on all lines
+    max_polished: int = 12  # verified poses that are improved on their matches and verified again
+    max_candidates: int = 8  # polished poses that are refined
     min_candidate_score_ratio: float = 0.4  # of the best verification score, from the third candidate on
     distinctness: Distinctness = field(default_factory=Distinctness)
 
     def __post_init__(self) -> None:
-        check_at_least(self, 1, "max_distinct", "max_verified", "max_candidates")
-        check_fraction(self, "min_hypothesis_score_ratio", "min_candidate_score_ratio")
+        check_at_least(self, 1, "max_distinct", "max_verified", "max_polished", "max_candidates")
+        check_fraction(self, "min_candidate_score_ratio")
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Poses worth refining, best verification score first."""
+
+    poses: tuple[Pose, ...]
+    crowd: float = 0.0  # mean verification score of hypotheses that are not among the best few
 
 
 def select_candidates(
@@ -42,23 +52,24 @@ def select_candidates(
     map_scorer: MapScorer,
     settings: CandidateSettings = CandidateSettings(),
     noise: NoiseSettings = NoiseSettings(),
-) -> list[Pose]:
+) -> Candidates:
     """The distinct hypotheses that explain most of both maps, best first; the first two always take part."""
     if not len(hypotheses.scores):
-        return []
-    best = polished(hypotheses.poses[:1], match_scorer, noise)
-    hypotheses = hypotheses.merged(best, match_scorer.scores(best, probability))
-    chosen = distinct_poses(
-        hypotheses.poses, hypotheses.scores, match_scorer.threshold,
-        settings.max_distinct, settings.min_hypothesis_score_ratio, settings.distinctness,
-    )  # fmt: skip
-    if not len(chosen):  # no hypothesis explains any match
-        return []
-    poses = map_scorer.screened(hypotheses.poses[chosen], settings.max_verified)
+        return Candidates(())
+    rows = distinct_poses(
+        hypotheses.poses, hypotheses.scores, match_scorer.threshold, settings.max_distinct, 0.0, settings.distinctness
+    )
+    if not len(rows):  # no hypothesis explains any match
+        return Candidates(())
+    poses = hypotheses.poses[rows]
+    rows, scores = map_scorer.best(poses, settings.max_verified)
+    crowd = scores[_CROWD] if len(scores) > _CROWD.start else scores
+    poses = poses[rows[: settings.max_polished]]
     poses = _improved(poses, polished(poses, match_scorer, noise), probability, match_scorer)
-    scores, order = map_scorer.scores(poses).topk(min(settings.max_candidates, poses.rotation.shape[0]))
-    least = settings.min_candidate_score_ratio * scores[0]
-    return [poses[index] for rank, index in enumerate(order) if rank < 2 or scores[rank] > least]
+    rows, scores = map_scorer.best(poses, settings.max_candidates)
+    least = settings.min_candidate_score_ratio * float(scores[0])
+    kept = [row for rank, row in enumerate(rows.tolist()) if rank < 2 or scores[rank] > least]
+    return Candidates(tuple(poses[row] for row in kept), float(crowd.mean()))
 
 
 def polished(poses: Pose, scorer: RowScorer, noise: NoiseSettings = NoiseSettings()) -> Pose:

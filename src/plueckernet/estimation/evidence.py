@@ -1,66 +1,116 @@
-"""What speaks for and against the best pose: the facts that the confidence is computed from."""
+"""What speaks for and against a candidate: the facts that its probability is computed from."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.matching import Matches
 from plueckernet.estimation.refinement import RefinedCandidate
 from plueckernet.estimation.scoring import RowScorer
-from plueckernet.estimation.verification import MapScorer
-from plueckernet.geometry.pose import Pose
+from plueckernet.estimation.verification import Explained, MapScorer
+from plueckernet.geometry.pose import Pose, stacked
+
+_SHIFTS = 48  # of a pose, to learn what it would explain by chance
+_SHIFT_RANGE = 0.15, 0.75  # radii of the map: far enough to part true matches, near enough to keep the overlap
+_MIN_DEVIATION = 0.3  # lines, added to the standard deviation: few lines cannot tell how much chance varies
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Facts about the best pose."""
+    """Facts about one pose."""
 
     inliers: int  # pairs of lines that coincide
-    normalized_score: float  # verification score divided by the number of lines of the smaller map
-    runner_up_ratio: float | None  # score of the best other pose over that of this one; None: no other pose was found
-    size_ratio: float  # lines of the smaller map over those of the larger
+    score: float  # verification score: explained lines times the explained fraction
     explained_fraction: float  # explained lines over those expected to be, both maps
+    source_explained: float  # the same of the source
+    target_explained: float  # the same of the target
+    smaller_explained: float  # the same of the map with fewer lines
+    stand_out: float  # score over that of the shifted pose, in standard deviations of the latter
+    chance_lines: float  # lines that the shifted pose explains on average
+    crowd_ratio: float  # mean score of many other hypotheses over that of this pose
+    runner_up_ratio: float | None  # score of the best other pose over that of this one; None: no other pose was found
     lateral_support: float  # inliers across the direction that most of them are parallel to
     matcher_agreement: float  # fraction of the matcher's probability on pairs that coincide
 
     @classmethod
-    def nothing(cls, counts: tuple[int, int]) -> Evidence:
+    def nothing(cls) -> Evidence:
         """The evidence when no pose was found."""
-        return Evidence(0, 0.0, None, min(counts) / max(1, *counts), 0.0, 0.0, 0.0)
+        return Evidence(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, None, 0.0, 0.0)
 
 
 def gather_evidence(
     refined: Sequence[RefinedCandidate],
+    crowd: float,
     maps: MapPair,
     matches: Matches,
     match_scorer: RowScorer,
     map_scorer: MapScorer,
-) -> Evidence:
-    """The evidence for the first of the refined candidates."""
+) -> list[Evidence]:
+    """The evidence for each of the refined candidates."""
     if not refined:
-        return Evidence.nothing(maps.core_counts)
-    best, counts = refined[0], maps.core_counts
-    pose = Pose(best.refinement.pose.rotation[None], best.refinement.pose.translation[None])
-    explained, expected = map_scorer.explained(pose)
-    matched_probability = float(match_scorer.scores(pose, matches.probability))
-    return Evidence(
-        inliers=len(best.refinement.matches),
-        normalized_score=min(1.0, best.score / min(counts)),
-        runner_up_ratio=refined[1].score / max(best.score, 1e-9) if len(refined) > 1 else None,
-        size_ratio=min(counts) / max(counts),
-        explained_fraction=float(explained / expected.clamp_min(1e-6)),
-        lateral_support=lateral_support(maps.all_target.lines.direction[best.refinement.matches[:, 1]]),
-        matcher_agreement=matched_probability / max(float(matches.probability.sum()), 1e-12),
-    )
+        return []
+    poses = stacked([candidate.refinement.pose for candidate in refined])
+    explained = map_scorer.explained(poses)
+    agreement = match_scorer.scores(poses, matches.probability) / matches.probability.sum().clamp_min(1e-12)
+    scores = [candidate.score for candidate in refined]
+    evidence = []
+    for row, candidate in enumerate(refined):
+        others = scores[:row] + scores[row + 1 :]
+        stand_out, chance_lines = _stand_out(poses[row], candidate.score, map_scorer)
+        fractions = _fractions(explained, row)
+        evidence.append(
+            Evidence(
+                inliers=len(candidate.refinement.matches),
+                score=candidate.score,
+                explained_fraction=float(explained.fraction[row]),
+                source_explained=fractions[0],
+                target_explained=fractions[1],
+                smaller_explained=fractions[0] if maps.core_counts[0] < maps.core_counts[1] else fractions[1],
+                stand_out=stand_out,
+                chance_lines=chance_lines,
+                crowd_ratio=crowd / max(candidate.score, 1e-9),
+                runner_up_ratio=max(others) / max(candidate.score, 1e-9) if others else None,
+                lateral_support=lateral_support(maps.target.lines.direction[candidate.refinement.matches[:, 1]]),
+                matcher_agreement=float(agreement[row]),
+            )
+        )
+    return evidence
 
 
 def lateral_support(directions: Float[Tensor, "k 3"]) -> float:
     """The number of lines that resist a shift in the direction of least resistance, each by its squared sine."""
     along = directions.mT @ directions
     return max(0.0, len(directions) - float(torch.linalg.eigvalsh(along)[-1]))
+
+
+def _stand_out(pose: Pose, score: float, scorer: MapScorer) -> tuple[float, float]:
+    """How far the score lies above that of the shifted pose, and how many lines that explains."""
+    shifts = _shifts(str(pose.translation.device))
+    shifted = Pose(pose.rotation.expand(len(shifts), 3, 3), pose.translation + shifts)
+    explained = scorer.explained(shifted)
+    scores = scorer.score(explained)
+    return float((score - scores.mean()) / (scores.std() + _MIN_DEVIATION)), float(explained.lines.mean())
+
+
+@lru_cache(maxsize=8)
+def _shifts(device: str) -> Float[Tensor, "s 3"]:
+    """The same shifts every time, in all directions."""
+    generator = torch.Generator().manual_seed(0)
+    direction = normalize(torch.randn(_SHIFTS, 3, generator=generator, dtype=torch.float64), dim=-1)
+    low, high = _SHIFT_RANGE
+    return (direction * torch.linspace(low, high, _SHIFTS, dtype=torch.float64)[:, None]).to(device)
+
+
+def _fractions(explained: Explained, row: int) -> tuple[float, float]:
+    """The explained fraction of the source and of the target; half a line more is expected, so that few count less."""
+    source = explained.source[row] / (explained.expected_source[row] + 0.5)
+    target = explained.target[row] / (explained.expected_target[row] + 0.5)
+    return float(source), float(target)

@@ -1,23 +1,29 @@
-"""Confidence and status of a registration.
+"""Probabilities of the candidates, and the status of a registration.
 
-Unrelated maps can be aligned so that many lines coincide, because buildings are full of right angles. A logistic model
-of the evidence, fitted for each matcher, tells right poses from wrong ones.
+Unrelated maps can be aligned so that many lines coincide, because buildings are full of right angles; and a place that
+repeats itself can be aligned with itself in several ways. Two questions are therefore kept apart, each answered by a
+logistic model of the evidence that is fitted for each matcher: is one of the candidates right at all, and which of
+them? The product is the probability of each candidate, and they exclude one another. A pose is accepted if its own
+probability suffices. If only that of all candidates together does, the maps are ambiguous.
 """
 
 from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from plueckernet.errors import InputError
 from plueckernet.estimation.evidence import Evidence
-from plueckernet.settings import check_fraction, check_positive
+from plueckernet.estimation.observability import UnobservableMotion
+from plueckernet.settings import check_fraction
 
 _MIN_RATIO = 1e-3  # ratios below it are equally bad
-_ASSUMED_RUNNER_UP = 0.7  # score ratio where no other pose was found: the search may have missed one
+_MAX_CROWD_RATIO = 2.0  # larger ratios are equally bad
+_MIN_STAND_OUT = 0.3  # smaller values are equally bad
+_MIN_AGREEMENT = 5e-3  # added, so that smaller values differ little
 
 
 def _log_ratio(value: float) -> float:
@@ -26,58 +32,77 @@ def _log_ratio(value: float) -> float:
 
 FEATURES: dict[str, Callable[[Evidence], float]] = {
     "constant": lambda _: 1.0,
-    "lateral_support": lambda evidence: math.log1p(evidence.lateral_support),
-    "runner_up_ratio": lambda evidence: (
-        _ASSUMED_RUNNER_UP if evidence.runner_up_ratio is None else evidence.runner_up_ratio
-    ),
-    "normalized_score": lambda evidence: _log_ratio(evidence.normalized_score),
-    "size_ratio": lambda evidence: _log_ratio(evidence.size_ratio),
+    "inliers": lambda evidence: math.log1p(evidence.inliers),
+    "score": lambda evidence: _log_ratio(evidence.score),
+    "stand_out": lambda evidence: math.log(max(evidence.stand_out, _MIN_STAND_OUT)),
+    "crowd_ratio": lambda evidence: min(evidence.crowd_ratio, _MAX_CROWD_RATIO),
     "explained_fraction": lambda evidence: _log_ratio(evidence.explained_fraction),
-    "matcher_agreement": lambda evidence: evidence.matcher_agreement,
+    "smaller_explained": lambda evidence: _log_ratio(evidence.smaller_explained),
+    "lateral_support": lambda evidence: math.log1p(evidence.lateral_support),
+    "matcher_agreement": lambda evidence: math.log(evidence.matcher_agreement + _MIN_AGREEMENT),
 }
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A logistic model of the evidence: one weight for each feature that it uses."""
+    """Two logistic models of the evidence: a weight for each feature that they use, by the names of ``FEATURES``."""
 
-    weights: Mapping[str, float]  # by the names of :data:`FEATURES`
+    presence: Mapping[str, float]  # one of the candidates is right, by the evidence of the best
+    choice: Mapping[str, float]  # which of them is, by the evidence of each
     fitted_on: str = ""  # the pairs it was fitted to
 
     def __post_init__(self) -> None:
-        unknown = sorted(set(self.weights) - set(FEATURES))
+        unknown = sorted({*self.presence, *self.choice} - set(FEATURES))
         if unknown:
             raise InputError(f"unknown feature {unknown[0]!r} of a calibration; there are {', '.join(FEATURES)}")
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Calibration:
         """Read what a card holds; unknown entries raise :class:`InputError`."""
-        if set(document) != {"weights", "fitted_on"} or not isinstance(document["weights"], Mapping):
-            raise InputError("a calibration has exactly the entries weights and fitted_on")
-        for name, weight in document["weights"].items():
-            if type(weight) not in (int, float) or not math.isfinite(weight):
-                raise InputError(f"weight of {name!r} in a calibration: expected a number, got {weight!r}")
-        return Calibration(dict(document["weights"]), str(document["fitted_on"]))
+        models = [document.get(name) for name in ("presence", "choice")]
+        if set(document) != {"presence", "choice", "fitted_on"} or not all(isinstance(m, Mapping) for m in models):
+            raise InputError("a calibration has exactly the entries presence, choice and fitted_on")
+        for weights in models:
+            for name, weight in (weights or {}).items():
+                if type(weight) not in (int, float) or not math.isfinite(weight):
+                    raise InputError(f"weight of {name!r} in a calibration: expected a number, got {weight!r}")
+        return Calibration(dict(document["presence"]), dict(document["choice"]), str(document["fitted_on"]))
 
-    def confidence(self, evidence: Evidence) -> float:
-        """The fraction of results with such evidence that are right."""
-        if evidence.inliers == 0:
+    def to_dict(self) -> dict[str, Any]:
+        """What a card holds."""
+        return {"presence": dict(self.presence), "choice": dict(self.choice), "fitted_on": self.fitted_on}
+
+    def preference(self, evidence: Evidence) -> float:
+        """Larger for candidates that are more likely the right one."""
+        return _weighted(self.choice, evidence)
+
+    def probabilities(self, evidence: Sequence[Evidence]) -> list[float]:
+        """The probability of each candidate; what they lack to one is the probability that none is right."""
+        if not evidence:
+            return []
+        preferences = [self.preference(entry) for entry in evidence]
+        best = max(preferences)
+        odds = [math.exp(preference - best) for preference in preferences]
+        presence = self.presence_probability(evidence[preferences.index(best)])
+        return [presence * share / sum(odds) for share in odds]
+
+    def presence_probability(self, best: Evidence) -> float:
+        """The probability that one of the candidates is right, given the evidence of the preferred one."""
+        if best.inliers == 0:
             return 0.0
-        logit = sum(weight * FEATURES[name](evidence) for name, weight in self.weights.items())
+        logit = _weighted(self.presence, best)
         return 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0
+
+
+def _weighted(weights: Mapping[str, float], evidence: Evidence) -> float:
+    return sum(weight * FEATURES[name](evidence) for name, weight in weights.items())
 
 
 #: Of matches without meaningful probabilities; also used, and reported as uncalibrated, where a matcher has none.
 DESCRIPTOR_CALIBRATION = Calibration(
-    {
-        "constant": 15.198,
-        "lateral_support": 0.635,
-        "runner_up_ratio": -8.551,
-        "normalized_score": 1.149,
-        "size_ratio": 4.817,
-        "explained_fraction": 4.244,
-    },
-    fitted_on="synthetic scenes: random parts, surveys and unrelated maps; 1004 pairs",
+    presence={"constant": -0.36, "stand_out": 1.75, "smaller_explained": 0.74, "crowd_ratio": -0.6},
+    choice={"score": 2.5, "stand_out": 2.5, "explained_fraction": 2.0},
+    fitted_on="provisional",
 )
 
 
@@ -85,21 +110,44 @@ class Status(enum.StrEnum):
     """Whether the pose is to be used."""
 
     SUCCESS = "success"
-    AMBIGUOUS = "ambiguous"  # another pose explains the maps about as well, or a motion is unobservable
+    AMBIGUOUS = "ambiguous"  # one of several poses is right, or a motion is unobservable
     FAILED = "failed"
 
 
 @dataclass(frozen=True)
 class JudgementSettings:
-    """When a pose is accepted."""
+    """When a pose is accepted, and when the search ends."""
 
     min_confidence: float = 0.9
-    max_runner_up_ratio: float = 0.9  # above it another pose is as good, and the result is ambiguous
-    min_lateral_support: float = 1.5  # lines; below it the shift along parallel lines is unobservable
+    clear_confidence: float = 0.997  # from which on no other poses are searched for
 
     def __post_init__(self) -> None:
-        check_fraction(self, "min_confidence", "max_runner_up_ratio")
-        check_positive(self, "min_lateral_support")
+        check_fraction(self, "min_confidence", "clear_confidence")
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """The candidates of a registration against each other."""
+
+    probabilities: tuple[float, ...]  # of each, as they were given
+    best: int  # the most probable one
+    confidence: float  # probability that the best is right, or another that gives the same answer
+    presence: float  # probability that any of them is right
+
+    @classmethod
+    def nothing(cls) -> Weighing:
+        """Of no candidates."""
+        return Weighing((), 0, 0.0, 0.0)
+
+
+def weigh(evidence: Sequence[Evidence], groups: Sequence[int], calibration: Calibration) -> Weighing:
+    """Probabilities of candidates; those of one group differ so little that they give the same answer."""
+    probabilities = calibration.probabilities(evidence)
+    if not probabilities:
+        return Weighing.nothing()
+    best = max(range(len(probabilities)), key=lambda row: probabilities[row])
+    same = sum(share for share, group in zip(probabilities, groups, strict=True) if group == groups[best])
+    return Weighing(tuple(probabilities), best, min(1.0, same), min(1.0, sum(probabilities)))
 
 
 @dataclass(frozen=True)
@@ -113,26 +161,28 @@ class Verdict:
 
 
 def judge(
-    evidence: Evidence, calibration: Calibration | None, settings: JudgementSettings = JudgementSettings()
+    evidence: Evidence,
+    weighing: Weighing,
+    unobservable: Sequence[UnobservableMotion] = (),
+    settings: JudgementSettings = JudgementSettings(),
+    calibrated: bool = True,
 ) -> Verdict:
-    """Success, ambiguity or failure, with the reason.
-
-    Without a calibration the model of the descriptors is used, and the verdict says that it is not calibrated.
-    """
-    calibrated = calibration is not None
+    """Success, ambiguity or failure, with the reason; evidence and motions are those of the best candidate."""
+    confidence, presence = weighing.confidence, weighing.presence
     if evidence.inliers == 0:
         return Verdict(Status.FAILED, 0.0, "no pose explains three or more lines of both maps", calibrated)
-    confidence = (calibration or DESCRIPTOR_CALIBRATION).confidence(evidence)
-    basis = f"{evidence.inliers} lines coincide, explained fraction {evidence.explained_fraction:.0%}"
-    runner_up = "no other pose was found"
-    if evidence.runner_up_ratio is not None:
-        runner_up = f"the runner-up scores {evidence.runner_up_ratio:.0%} of the best"
-    if confidence < settings.min_confidence:
-        reason = f"confidence below {settings.min_confidence:g}: {basis}; {runner_up}"
+    basis = (
+        f"{evidence.inliers} lines coincide, explained fraction {evidence.explained_fraction:.0%},"
+        f" {evidence.stand_out:.1f} standard deviations above chance"
+    )
+    if presence < settings.min_confidence:
+        reason = f"confidence below {settings.min_confidence:g}: {basis}"
         return Verdict(Status.FAILED, confidence, reason, calibrated)
-    if evidence.lateral_support < settings.min_lateral_support:
-        reason = f"{basis}, but they are nearly parallel: the shift along them is unobservable"
-        return Verdict(Status.AMBIGUOUS, min(confidence, 0.5), reason, calibrated)
-    if evidence.runner_up_ratio is not None and evidence.runner_up_ratio >= settings.max_runner_up_ratio:
-        return Verdict(Status.AMBIGUOUS, min(confidence, 0.5), f"{basis}, but {runner_up}", calibrated)
-    return Verdict(Status.SUCCESS, confidence, f"{basis}; {runner_up}", calibrated)
+    if unobservable:
+        motions = " and ".join(motion.describe() for motion in unobservable)
+        reason = f"{basis}, but they do not determine the {motions}"
+        return Verdict(Status.AMBIGUOUS, confidence, reason, calibrated)
+    if confidence < settings.min_confidence:
+        reason = f"{basis}; another pose explains the maps about as well, and one of them is right with {presence:.0%}"
+        return Verdict(Status.AMBIGUOUS, confidence, reason, calibrated)
+    return Verdict(Status.SUCCESS, confidence, basis, calibrated)

@@ -80,6 +80,13 @@ class MapPair:
         """Rows of the cores as rows of all lines."""
         return torch.stack([self.source_core[rows[:, 0]], self.target_core[rows[:, 1]]], -1)
 
+    def original_target(self, rows: Int[Tensor, " k"]) -> AnchoredLines:
+        """Lines of the target in their original frame and unit."""
+        lines = _scaled(self.all_target.lines[rows], self.unit).shifted(-self.target_offset)
+        half_length = self.all_target.half_length
+        half_length = None if half_length is None else half_length[rows] * self.unit
+        return AnchoredLines(lines, self.all_target.anchor[rows] * self.unit + self.target_offset, half_length)
+
     def original_pose(self, pose: Pose) -> Pose:
         """A pose between the normalized maps as a pose between the original ones."""
         moved = (pose.rotation @ self.source_offset[:, None])[:, 0]

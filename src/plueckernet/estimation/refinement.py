@@ -118,17 +118,16 @@ def refine_candidates(
     known: KnownNoise = KnownNoise(),
     settings: RefinementSettings = RefinementSettings(),
     distinctness: Distinctness = Distinctness(),
+    earlier: Sequence[RefinedCandidate] = (),
 ) -> list[RefinedCandidate]:
-    """Refine candidates in three stages, best verification score first.
+    """Refine candidates briefly on the cores, beside those refined earlier; best verification score first.
 
-    All candidates are refined briefly on the cores. The best is then refined to convergence on the cores, and last on
-    all lines. Candidates that end at the same pose count once. The matches of the best refer to all lines, those of
-    the others to the cores.
+    Candidates that end at the same pose count once.
     """
     brief = replace(
         settings, iterations=settings.candidate_iterations, final_iterations=settings.candidate_final_iterations
     )
-    refined: list[RefinedCandidate] = []
+    refined = list(earlier)
 
     def is_known(pose: Pose) -> bool:
         return any(are_close(pose, other.refinement.pose, maps.threshold, distinctness) for other in refined)
@@ -140,14 +139,16 @@ def refine_candidates(
         if refinement is not None and not is_known(refinement.pose):
             score = float(scorer.scores(Pose(refinement.pose.rotation[None], refinement.pose.translation[None])))
             refined.append(RefinedCandidate(score, refinement))
-    refined.sort(key=lambda candidate: -candidate.score)
-    if refined:
-        refined[0] = replace(refined[0], refinement=_completed(refined[0].refinement, maps, known, settings))
-    return refined
+    return sorted(refined, key=lambda candidate: -candidate.score)
 
 
-def _completed(best: Refinement, maps: MapPair, known: KnownNoise, settings: RefinementSettings) -> Refinement:
-    """Refine to convergence on the cores, then on all lines."""
+def complete_refinement(
+    best: Refinement,
+    maps: MapPair,
+    known: KnownNoise = KnownNoise(),
+    settings: RefinementSettings = RefinementSettings(),
+) -> Refinement:
+    """Refine to convergence on the cores, then on all lines, which the matches then refer to."""
     core = refine_pose(best.pose, maps.source, maps.target, maps.threshold, known, settings) or best
     core = replace(core, matches=maps.core_rows(core.matches))
     if not maps.has_lines_outside_core:
@@ -170,7 +171,8 @@ def refine_pose(
     """Maximum likelihood on all lines of two maps, from a pose accurate to about the threshold.
 
     Unknown noise is estimated. ``shortest`` is the length of the shortest segments that must be paired; by default
-    only long lines must be. Returns None if fewer than three lines support the pose or leave it undetermined.
+    only long lines must be. Returns None if fewer than three lines support the pose. A motion that they leave
+    undetermined stays as it is and has a large variance.
     """
     shortest = _LONG_LINE if shortest is None else shortest
     approach = _approach(pose, source, target, threshold, known, settings, shortest)
@@ -266,7 +268,7 @@ def _fit(
     noise: NoiseModel,
     settings: RefinementSettings,
 ) -> _Fit | None:
-    """One Gauss-Newton step on the pairs, weighted by their probability; None if they do not determine the pose."""
+    """One Gauss-Newton step on the pairs, weighted by their probability; None if there are fewer than three."""
     if len(pairs) < 3:
         return None
     source, target = source[pairs.rows[:, 0]], target[pairs.rows[:, 1]]

@@ -6,10 +6,12 @@ import math
 from dataclasses import dataclass, field
 
 from plueckernet.estimation.candidates import CandidateSettings
+from plueckernet.estimation.hypotheses import HypothesisSettings
 from plueckernet.estimation.judgement import JudgementSettings
 from plueckernet.estimation.maps import MapPair, ThresholdSettings, normalize_maps
 from plueckernet.estimation.noise import KnownNoise
-from plueckernet.estimation.ransac import RansacSettings
+from plueckernet.estimation.observability import ObservabilitySettings
+from plueckernet.estimation.pose_family import FamilySettings
 from plueckernet.estimation.refinement import RefinementSettings
 from plueckernet.estimation.verification import VerificationSettings
 from plueckernet.geometry.lines import LineSet
@@ -28,10 +30,12 @@ class RegistrationSettings:
     max_lines: int = 1000  # of each map that are matched and verified: the longest; all are refined on
     max_matches: int = 800  # putative matches
     threshold: ThresholdSettings = field(default_factory=ThresholdSettings)
-    ransac: RansacSettings = field(default_factory=RansacSettings)
+    hypotheses: HypothesisSettings = field(default_factory=HypothesisSettings)
     verification: VerificationSettings = field(default_factory=VerificationSettings)
     candidates: CandidateSettings = field(default_factory=CandidateSettings)
     refinement: RefinementSettings = field(default_factory=RefinementSettings)
+    family: FamilySettings = field(default_factory=FamilySettings)
+    observability: ObservabilitySettings = field(default_factory=ObservabilitySettings)
     judgement: JudgementSettings = field(default_factory=JudgementSettings)
 
     def __post_init__(self) -> None:

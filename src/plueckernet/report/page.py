@@ -206,7 +206,7 @@ def _evidence(result: RegistrationResult, about: About) -> str:
         ("lines", f"{result.num_lines[0]:,} in the source, {result.num_lines[1]:,} in the target"),
         ("putative matches", f"{len(result.matches):,}"),
         ("inliers", f"{len(result.inliers):,} pairs of lines that coincide"),
-        ("normalized score", f"{evidence.normalized_score:.2f} (score per line of the smaller map)"),
+        ("score above chance", f"{evidence.stand_out:.1f} standard deviations of the score of shifted poses"),
         ("explained fraction", f"{percent(evidence.explained_fraction)} of the lines where the maps overlap"),
         ("runner-up score ratio", _runner_up(evidence)),
         ("lateral support", f"{evidence.lateral_support:.1f} lines across the main direction"),

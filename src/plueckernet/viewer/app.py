@@ -17,8 +17,8 @@ from typing import Any
 
 from plueckernet.errors import InputError, MissingDependencyError, PlueckernetError
 from plueckernet.io import write_lines
-from plueckernet.registration import STAGES
 from plueckernet.report.words import IN_VIEWER, as_sentence, matrix_rows, sigma_words, two_digits, verdict
+from plueckernet.stages import STAGES
 from plueckernet.viewer.session import MAX_THRESHOLD_FACTOR, SIDES, PoseView, Session, Side
 from plueckernet.viewer.stage import DisplayOptions, Stage
 

@@ -1,0 +1,111 @@
+"""Refined candidates with their evidence and probabilities, the most probable first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from plueckernet.estimation.evidence import Evidence
+from plueckernet.estimation.judgement import Calibration, Weighing, weigh
+from plueckernet.estimation.maps import MapPair
+from plueckernet.estimation.observability import (
+    ObservabilitySettings,
+    UnobservableMotion,
+    unobservable_motions,
+)
+from plueckernet.estimation.refinement import RefinedCandidate, Refinement
+from plueckernet.geometry.pose import Pose
+
+# Poses that differ less give the same answer, whichever of them is meant; the calibration counts them as right.
+_SAME_ANGLE = math.radians(5.0)
+_SAME_DISTANCE = 0.12  # radii of the map
+
+
+@dataclass(frozen=True, eq=False)
+class AssessedCandidate:
+    """A candidate with the evidence for it and the probability that it is the right one."""
+
+    candidate: RefinedCandidate
+    evidence: Evidence
+    probability: float
+    group: int  # candidates of one group give the same answer
+
+    @property
+    def refinement(self) -> Refinement:
+        """Of the candidate."""
+        return self.candidate.refinement
+
+
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """All candidates, the most probable first."""
+
+    candidates: tuple[AssessedCandidate, ...]
+    weighing: Weighing
+
+    @classmethod
+    def nothing(cls) -> Assessment:
+        """Without any candidate."""
+        return Assessment((), Weighing.nothing())
+
+    @property
+    def refined(self) -> tuple[RefinedCandidate, ...]:
+        """The candidates themselves."""
+        return tuple(entry.candidate for entry in self.candidates)
+
+    @property
+    def evidence(self) -> Evidence:
+        """That of the best candidate."""
+        return self.candidates[0].evidence if self.candidates else Evidence.nothing()
+
+    def unobservable_motions(
+        self, maps: MapPair, settings: ObservabilitySettings = ObservabilitySettings()
+    ) -> tuple[UnobservableMotion, ...]:
+        """Motions of the best candidate that its inliers leave undetermined, in the frame and unit of the target."""
+        if not self.candidates:
+            return ()
+        best = self.candidates[0].refinement
+        inliers = maps.original_target(best.matches[:, 1])
+        return unobservable_motions(inliers, maps.original_covariance(best.covariance), settings)
+
+    def preferring(self, refinement: Refinement) -> Assessment:
+        """With a given candidate put first, however probable it is."""
+        first = next(entry for entry in self.candidates if entry.refinement is refinement)
+        same = sum(entry.probability for entry in self.candidates if entry.group == first.group)
+        others = tuple(entry for entry in self.candidates if entry is not first)
+        # That another pose may be right does not make the given one one of several right poses.
+        return Assessment((first, *others), replace(self.weighing, confidence=same, presence=same))
+
+    def completed(self, refinement: Refinement) -> Assessment:
+        """With the final refinement of the best candidate."""
+        best = self.candidates[0]
+        evidence = replace(best.evidence, inliers=len(refinement.matches))
+        best = replace(best, candidate=replace(best.candidate, refinement=refinement), evidence=evidence)
+        return replace(self, candidates=(best, *self.candidates[1:]))
+
+
+def assess(refined: Sequence[RefinedCandidate], evidence: Sequence[Evidence], calibration: Calibration) -> Assessment:
+    """The candidates with their probabilities, the most probable first."""
+    groups = _groups([candidate.refinement.pose for candidate in refined])
+    weighing = weigh(evidence, groups, calibration)
+    rows = sorted(range(len(refined)), key=lambda row: -weighing.probabilities[row])
+    candidates = [
+        AssessedCandidate(refined[row], evidence[row], weighing.probabilities[row], groups[row]) for row in rows
+    ]
+    return Assessment(tuple(candidates), weighing)
+
+
+def _groups(poses: Sequence[Pose]) -> list[int]:
+    """For each pose, the first of all that gives the same answer."""
+    first: list[int] = []
+    for row, pose in enumerate(poses):
+        representatives = (other for other in first if first[other] == other and _same_answer(pose, poses[other]))
+        first.append(next(representatives, row))
+    return first
+
+
+def _same_answer(pose: Pose, other: Pose) -> bool:
+    """Whether two normalized poses differ by no more than an error that counts as right."""
+    cosine = (float((pose.rotation * other.rotation).sum()) - 1) / 2
+    return cosine > math.cos(_SAME_ANGLE) and float((pose.translation - other.translation).norm()) < _SAME_DISTANCE

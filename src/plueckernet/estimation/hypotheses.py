@@ -1,0 +1,84 @@
+"""Pose hypotheses, round after round, until one of them settles the matter.
+
+1. Random pairs of matches, by probability and support. Nearly all come from the largest group of matches that agree.
+2. Every match with the few partners that support it most. Where a place repeats itself, the largest group may be a
+   wrong one; this gives each consistent group its hypotheses.
+3. No matches at all: the dominant directions of both maps give rotations, and their lines vote for translations.
+
+Two parallel lines give no pose by the two-line solver. Maps of poles or posts have one of their own, which takes the
+position along the lines from the ends of segments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from plueckernet.estimation.consistency import MatchGraph
+from plueckernet.estimation.direction_search import match_free_poses
+from plueckernet.estimation.maps import MapPair
+from plueckernet.estimation.parallel_hypotheses import is_nearly_parallel, parallel_poses
+from plueckernet.estimation.ransac import Hypotheses, draw_pairs, solve_pairs
+from plueckernet.estimation.scoring import RowScorer
+from plueckernet.geometry.pose import Pose, joined
+from plueckernet.settings import check_at_least
+
+_MAX_HYPOTHESES = 20_000  # more than are ever solved
+
+
+@dataclass(frozen=True)
+class HypothesisSettings:
+    """How many pairs of matches are solved."""
+
+    draws: int = 1000  # random pairs
+    partners: int = 6  # of every match in the second round
+
+    def __post_init__(self) -> None:
+        check_at_least(self, 1, "draws", "partners")
+
+
+def propose_poses(
+    maps: MapPair,
+    scorer: RowScorer,
+    probability: Float[Tensor, " k"],
+    settings: HypothesisSettings = HypothesisSettings(),
+    seed: int = 0,
+) -> Iterator[Hypotheses]:
+    """Round after round, poses ``target_T_source``: in the first two, those that explain most matches first."""
+    graph = MatchGraph.of(scorer, probability)
+    hypotheses = Hypotheses.none(_MAX_HYPOTHESES, probability.device)
+    for poses in _from_matches(maps, scorer, graph, settings, seed):
+        hypotheses = hypotheses.merged(poses, scorer.scores(poses, probability), poses.rotation.shape[0])
+        yield hypotheses
+    poses = match_free_poses(maps.source, maps.target, maps.threshold)
+    count = poses.rotation.shape[0]
+    yield Hypotheses(poses, torch.arange(count, 0, -1, device=probability.device).float(), count, _MAX_HYPOTHESES)
+
+
+def _from_matches(
+    maps: MapPair, scorer: RowScorer, graph: MatchGraph, settings: HypothesisSettings, seed: int
+) -> Iterator[Pose]:
+    yield solve_pairs(scorer, draw_pairs(graph.draw_weights(), settings.draws, seed))
+    poses = solve_pairs(scorer, seed_pairs(graph, scorer, settings.partners))
+    if is_nearly_parallel(maps.source) or is_nearly_parallel(maps.target):
+        poses = joined(poses, parallel_poses(scorer, graph))
+    yield poses
+
+
+def seed_pairs(graph: MatchGraph, scorer: RowScorer, partners: int) -> Int[Tensor, "2 s"]:
+    """Every match with the partners that support it most; nearly parallel lines have no solution and are left out."""
+    count, limit = len(graph.probability), math.cos(scorer.threshold.angle)
+    weight = graph.support * graph.probability.sqrt()
+    for side in (scorer.source, scorer.target):
+        direction = side.lines.direction.float()
+        weight = weight.masked_fill_((direction @ direction.mT).abs_() > limit, 0)
+    support, partner = weight.topk(min(partners, count), -1)
+    match = torch.arange(count, device=weight.device)[:, None].expand_as(partner)
+    rows = torch.stack([torch.minimum(match, partner), torch.maximum(match, partner)])[:, support > 0]
+    places = (rows[0] * count + rows[1]).unique()
+    return torch.stack([places // count, places % count])
