@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from benchmarks import networks, networks_designs
+from benchmarks import confidence_page, networks, networks_designs
 from benchmarks.harness import RESULTS
 from benchmarks.sensitivity import table as settings_table
 from benchmarks.sensor_results import OdometryValues, ScanGroup, ScanValues
@@ -172,6 +172,9 @@ def _scans(name: str) -> ScanValues:
     return read_result(RESULTS / f"{name}.json", name, ScanValues).values
 
 
+_CONFIDENCES, _ACCEPTANCES = (
+    tuple(f"{kind}_{matcher}" for matcher in confidence_page.MATCHERS) for kind in ("confidence", "acceptance")
+)
 # Name of the markers: page, results, rows.
 TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[], Iterator[str]]]] = {
     "clouds": ("extraction.md", ("extraction",), clouds),
@@ -182,12 +185,16 @@ TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[], Iterator[str]]]] = {
     "gpu": ("networks.md", ("networks_gpu",), gpu),
     "designs": ("networks.md", ("networks_designs",), designs),
     "sensitivity": ("registration.md", ("sensitivity_registration",), sensitivity),
+    "calibration": ("confidence.md", _CONFIDENCES, confidence_page.calibration),
+    "kinds": ("confidence.md", _CONFIDENCES[:2], confidence_page.kinds),
+    "acceptance": ("confidence.md", _ACCEPTANCES, confidence_page.accepted),
 }
 
 
 def marked_table(name: str) -> str:
     """A table, and below it where its numbers belong if they are not of the present sources."""
     _, results, rows = TABLES[name]
-    marks = {result: mark(read_json(RESULTS / f"{result}.json")) for result in results}
+    paths = {result: RESULTS / f"{result}.json" for result in results}
+    marks = {result: mark(read_json(path)) for result, path in paths.items() if path.exists()}
     said = "; ".join(f"`{result}.json` {text}" for result, text in marks.items() if text)
     return "\n".join([*rows(), *(["", f"*Measured: {said}.*"] if said else [])])

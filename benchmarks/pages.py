@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import page_tables
+from benchmarks import confidence_page, page_tables
 from benchmarks.harness import RESULTS, table_rows
+from plueckernet.evaluation.acceptance_rows import acceptance_rows
+from plueckernet.evaluation.acceptance_values import AcceptanceValues
 from plueckernet.evaluation.confidence import ConfidenceValues
 from plueckernet.evaluation.crop_results import CropValues
 from plueckernet.evaluation.documents import TableRow, from_json, read_json
@@ -47,6 +49,7 @@ KINDS = (
     Kind("synthetic_", SyntheticValues, synthetic_rows),
     Kind("crops_", CropValues, crop_rows),
     Kind("confidence_", ConfidenceValues, confidence_rows),
+    Kind("acceptance_", AcceptanceValues, acceptance_rows),
     Kind("invariance", InvarianceValues, invariance_rows),
 )
 OTHERS: dict[str, Callable[[dict[str, Any]], list[TableRow]]] = {
@@ -56,7 +59,8 @@ OTHERS: dict[str, Callable[[dict[str, Any]], list[TableRow]]] = {
 }
 ORDER = (
     "synthetic_invariant", "synthetic_pluecker-indoor", "synthetic_pluecker-outdoor", "crops_invariant", "crops_open3d",
-    "sensors", "synthetic_descriptors", "invariance", "confidence_invariant", "confidence_descriptors", "scenes",
+    "acceptance_invariant", "acceptance_descriptors", "sensors", "synthetic_descriptors", "invariance",
+    "confidence_invariant", "confidence_descriptors", "scenes",
     "estimation", "speed", "networks_cpu", "networks_gpu", "extraction",
 )  # fmt: skip
 
@@ -102,7 +106,9 @@ def filled(page: str, name: str, content: str) -> str:
     return f"{before}{begin}\n\n{content}\n\n{end}{after}"
 
 
-_DOCS_PAGES = "numbers.md", "results.md", "extraction.md", "odometry.md", "networks.md", "registration.md"
+_DOCS_PAGES = (
+    "numbers.md", "results.md", "extraction.md", "odometry.md", "networks.md", "registration.md", "confidence.md",
+)  # fmt: skip
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / name for name in _DOCS_PAGES))
 
 
@@ -126,9 +132,12 @@ def write() -> None:
 def main() -> None:
     """Write all pages and, if asked for, figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--figures", action="store_true", help="draw the figures of docs/results.md, too")
+    parser.add_argument(
+        "--figures", action="store_true", help="draw the figures of docs/results.md and docs/confidence.md, too"
+    )
     if parser.parse_args().figures:
         write_page_figures(EXPERIMENT_RESULTS, ROOT / "docs")
+        confidence_page.draw(ROOT / "docs")
     write()
 
 

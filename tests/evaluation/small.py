@@ -6,11 +6,20 @@ import torch
 
 from plueckernet.data import LinePair, PaperProtocol, make_scene, sample_pair
 from plueckernet.data.prepared import PairEntry, PreparedIndex, SceneEntry, write_index
+from plueckernet.geometry import LineSet
 from plueckernet.io import write_lines
 from plueckernet.models import InvariantConfig, PlueckerConfig, PoseRegressor, build_matcher
 from plueckernet.models.weights import ModelCard, save_pretrained
 
 LINES = 40
+
+
+def town(seed: int) -> LineSet:
+    """Nine scenes in a square: large enough to cut crops from."""
+    tiles = [make_scene("outdoor", 10 * seed + i) for i in range(9)]
+    places = [torch.tensor([-20.0 * (i % 3), -20.0 * (i // 3), 0.0], dtype=torch.float64) for i in range(9)]
+    moved = [tile.shifted(place).endpoints for tile, place in zip(tiles, places, strict=True)]
+    return LineSet.from_segments(torch.cat([endpoints for endpoints in moved if endpoints is not None]))
 
 
 def scenes_folder(folder: Path, kind: str, count: int) -> Path:

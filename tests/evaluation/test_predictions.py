@@ -5,7 +5,7 @@ import math
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -277,13 +277,26 @@ def test_the_best_pose_counts_whether_accepted_or_not():
     pair = CELL.dataset.pair(CELL.protocol, 0)
     result = register(pair.source, pair.target, matcher="descriptors")
     failed = replace(result, status=Status.FAILED, target_T_source=None, alternatives=(
-        Alternative(pair.target_T_source, 1.0),
+        Alternative(pair.target_T_source, 0.4, result.evidence, 2),
     ))  # fmt: skip
     prediction = predict(CELL, lambda _pair: Estimate(None, {}, result=failed), 0)
     assert prediction.error == (math.inf, math.inf)
     assert prediction.best_error[0] < 1e-6
     assert prediction.outcome().right
     assert not prediction.outcome().accepted
+    assert [(entry.group, entry.evidence) for entry in prediction.candidates] == [(2, asdict(result.evidence))]
+    assert prediction.candidate_errors == (prediction.best_error,)
+
+
+def test_all_candidates_are_kept_the_best_first(tmp_path):
+    pair = CELL.dataset.pair(CELL.protocol, 0)
+    result = register(pair.source, pair.target, matcher="descriptors")
+    prediction = predict(CELL, lambda _pair: Estimate(result.target_T_source, {}, result=result), 0)
+    assert len(prediction.candidates) == 1 + len(result.alternatives) > 1
+    assert prediction.candidates[0].pose == prediction.pose
+    store = Store(tmp_path)
+    store.append(CELL, [prediction])
+    assert store.read(CELL) == {0: prediction}
 
 
 def test_maps_of_different_places_have_no_right_pose():

@@ -31,6 +31,10 @@ app = typer.Typer(
 )
 Pairs = Annotated[int | None, typer.Option(min=1, help="Pairs per cell.", show_default="as in the documentation")]
 
+Maps = Annotated[
+    list[Path] | None, typer.Option("--maps", metavar="FOLDER", help="Line maps of real places; may be repeated.")
+]
+
 
 class ProtocolName(enum.StrEnum):
     """How a scene becomes a pair."""
@@ -108,6 +112,7 @@ def crops(
     maps: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Line maps to cut pairs from.")] = None,
     scenes: Annotated[int | None, typer.Option(min=1, help="Synthetic scenes to cut pairs from instead.")] = None,
     pairs: Annotated[int, typer.Option(min=1, help="Pairs to cut, at least.")] = 560,
+    first_seed: Annotated[int | None, typer.Option(min=0, help="For another draw of pairs.")] = None,
     matcher: MatcherName = "invariant",
     device: Device = "cpu",
     workers: Workers = 1,
@@ -123,21 +128,22 @@ def crops(
     if not pairs_file.exists():
         if (maps is None) == (scenes is None):
             raise InputError(f"{pairs_file} does not exist: give --maps or --scenes to cut the pairs from")
-        _cut(pairs_file, maps, scenes or 0, pairs)
+        _cut(pairs_file, maps, scenes or 0, pairs, first_seed)
     with prepared_runner(out, "crops", device, workers) as runner:
         document = evaluate_crops(pairs_file, matcher, runner)
     _report(document, out, crop_lines(document.values))
 
 
-def _cut(file: Path, maps: Path | None, scenes: int, pairs: int) -> None:
+def _cut(file: Path, maps: Path | None, scenes: int, pairs: int, first_seed: int | None) -> None:
     from concurrent.futures import ProcessPoolExecutor
 
-    from plueckernet.evaluation.crop_pairs import read_maps, write_pairs
-    from plueckernet.evaluation.crops import fallen_short, sample_crops, synthetic_maps
+    from plueckernet.evaluation.crop_pairs import write_pairs
+    from plueckernet.evaluation.crops import FIRST_SEED, fallen_short, sample_crops, synthetic_maps
+    from plueckernet.evaluation.real_maps import read_maps
 
     sources = read_maps(maps) if maps is not None else synthetic_maps(scenes)
     with ProcessPoolExecutor() as pool:
-        crops = sample_crops(sources, pairs, pool)
+        crops = sample_crops(sources, pairs, pool, first_seed=FIRST_SEED if first_seed is None else first_seed)
     write_pairs(file, crops)
     for line in (f"{len(crops)} pairs of {len(sources)} maps -> {file}", *fallen_short(crops)):
         typer.echo(line, err=True)
@@ -148,19 +154,67 @@ def confidence(
     out: Out,
     matcher: MatcherName = "invariant",
     pairs: Pairs = None,
+    maps: Maps = None,
+    real_pairs: Annotated[int | None, typer.Option(min=1, help="Pairs per kind that are cut from --maps.")] = None,
     write: Annotated[bool, typer.Option("--write", help="Put the calibration on the card of the weights.")] = False,
     device: Device = "cpu",
     workers: Workers = 1,
 ) -> None:
-    """Calibrate the confidence of a matcher and say how reliable it is: DIR/confidence_MATCHER.json."""
-    from plueckernet.evaluation.confidence import PAIRS, evaluate_confidence, write_calibration
+    """Calibrate the confidence of a matcher and say how reliable it is: DIR/confidence_MATCHER.json.
+
+    Pairs are drawn from synthetic scenes and, with --maps, cut from real line maps. Pairs of a real map are judged by
+    calibrations that were fitted without that map.
+    """
+    from plueckernet.evaluation.confidence import (
+        PAIRS,
+        REAL_PAIRS,
+        CalibrationData,
+        evaluate_confidence,
+        write_calibration,
+    )
     from plueckernet.evaluation.result_rows import reliability_lines
 
+    data = CalibrationData(pairs or PAIRS, tuple(maps or ()), real_pairs or REAL_PAIRS)
     with prepared_runner(out, "confidence", device, workers) as runner:
-        document = evaluate_confidence(matcher, runner, pairs or PAIRS)
+        document = evaluate_confidence(matcher, runner, data)
     _report(document, out, reliability_lines(document.values))
     if write:
         typer.echo(f"calibration -> {write_calibration(matcher, document.values.calibration)}")
+
+
+@app.command()
+def acceptance(
+    out: Out,
+    data: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder with crops/pairs.npz, lines/ and more_lines/.")],
+    matcher: MatcherName = "invariant",
+    calibration: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.json", help="Of `evaluate confidence`, in place of the matcher's own calibration."),
+    ] = None,
+    crops: Annotated[
+        Path | None, typer.Option(metavar="FILE.npz", help="More crops: a --pairs-file of `evaluate crops`.")
+    ] = None,
+    pairs: Annotated[int | None, typer.Option(min=1, help="Crops, and maps of each group, at most.")] = None,
+    unrelated: Annotated[int, typer.Option(min=1, help="Pairs of unrelated maps.")] = 5000,
+    symmetric: Annotated[int, typer.Option(min=1, help="Pairs of symmetric maps.")] = 140,
+    device: Device = "cpu",
+    workers: Workers = 1,
+) -> None:
+    """Count right and wrong poses that are called a success: DIR/acceptance_MATCHER.json and DIR/pictures.
+
+    Crops, sparse maps in dense ones, unrelated maps and symmetric maps. Every wrong pose that is called a success is
+    listed and drawn beside the true one.
+    """
+    from plueckernet.evaluation.acceptance import AcceptanceData, evaluate_acceptance, read_calibrations
+    from plueckernet.evaluation.acceptance_pictures import draw_offenders
+    from plueckernet.evaluation.acceptance_rows import acceptance_lines
+
+    settings = AcceptanceData(data, unrelated, symmetric, pairs, crops)
+    given = None if calibration is None else read_calibrations(calibration)
+    with prepared_runner(out, "acceptance", device, workers) as runner:
+        document = evaluate_acceptance(matcher, runner, settings, given)
+        drawn = draw_offenders(document.values, settings, matcher, runner, out / "pictures")
+    _report(document, out, [*acceptance_lines(document.values), f"{drawn} pictures -> {out / 'pictures'}"])
 
 
 @app.command()

@@ -1,33 +1,43 @@
 """Calibrate the confidence of a matcher: of the registrations that say 0.9, nine in ten should be right.
 
-Pairs from easy to impossible and unrelated pairs are registered, and the logistic model of
-:mod:`plueckernet.estimation.judgement` is fitted to their evidence. How well it predicts is measured by fitting to one
-half of the pairs and asking for the other. The result can be written into the card of the matcher's weights.
+Pairs from easy to impossible and unrelated pairs are registered, and the two logistic models of
+:mod:`plueckernet.estimation.judgement` are fitted to the evidence of their candidates. How well they predict is
+measured by fitting to one half of the pairs and asking for the other. The result can be written into the card of the
+matcher's weights.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.optimize import minimize
 
 from plueckernet.data.protocols import AnyProtocol, PaperProtocol, ScanProtocol
 from plueckernet.errors import InputError
-from plueckernet.estimation.evidence import Evidence
-from plueckernet.estimation.judgement import FEATURES, Calibration
+from plueckernet.estimation.judgement import Calibration
+from plueckernet.evaluation.confidence_samples import (
+    SYNTHETIC,
+    FeatureNames,
+    JudgedSample,
+    KindCount,
+    Samples,
+    count_kinds,
+    judge_samples,
+    sample,
+)
 from plueckernet.evaluation.datasets import StandIn
 from plueckernet.evaluation.documents import ResultDocument, read_json
-from plueckernet.evaluation.methods import register_method
+from plueckernet.evaluation.methods import Method, uncalibrated_method
 from plueckernet.evaluation.predictions import Cell, Prediction
-from plueckernet.evaluation.protocols import EvaluationProtocol, Unrelated
+from plueckernet.evaluation.protocols import EvaluationProtocol, Recorded, Unrelated
 from plueckernet.evaluation.provenance import provenance
 from plueckernet.evaluation.rates import Rate
+from plueckernet.evaluation.real_pairs import PairKind, RealPairs
+from plueckernet.evaluation.reliability import Reliability, ReliabilityBin, measured_reliability, reliability
 from plueckernet.evaluation.runner import Runner
 from plueckernet.io.atomic import atomic_write
 from plueckernet.matchers import MatchFrame, load_matcher
@@ -51,18 +61,27 @@ FITTED_ON = {
     MatchFrame.NORMALIZED: "synthetic scenes: random parts, surveys and unrelated maps, any motion",
     MatchFrame.ORIGINAL: "synthetic scenes: the paper's protocol, directed, from keep 0.7 to 0.1, and unrelated maps",
 }
-_SHRINKAGE = 0.01
-_BINS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 1.0)
+REAL_PAIRS = 250  # per kind of real pairs
+_MULTIPLES = {
+    PairKind.NEIGHBOURS: 3,
+    PairKind.UNRELATED: 2,
+}  # crops are what is measured; few unrelated maps get a pose
+FEATURES = FeatureNames(
+    choice=("score", "stand_out", "explained_fraction", "matcher_agreement"),
+    presence=("inliers", "stand_out", "smaller_explained", "crowd_ratio", "matcher_agreement"),
+)
+REAL_FITTED_ON = "real maps: neighbouring crops, sparse and dense, pieces, tiny, repeated and unrelated maps; "
 
 
 @dataclass(frozen=True)
-class ReliabilityBin:
-    """Held-out pairs whose confidence lies between two values."""
+class RealReliability:
+    """How a calibration predicts pairs whose places it was not fitted to."""
 
-    low: float
-    high: float
-    confidence: float  # mean
-    right: Rate
+    crops: Reliability  # neighbouring crops of real maps
+    all_kinds: Reliability  # of real maps, tiny and unrelated ones among them, but no symmetric ones
+    synthetic: Reliability  # scenes, by halves
+    kinds: tuple[KindCount, ...]
+    without: Mapping[str, Calibration] = field(default_factory=dict)  # fitted without a place, by place
 
 
 @dataclass(frozen=True)
@@ -71,9 +90,10 @@ class ConfidenceValues:
 
     matcher: str
     calibration: Calibration
-    right: Rate  # of the pairs that it was fitted to
+    right: Rate  # best poses of the pairs that it was fitted to
     reliability: tuple[ReliabilityBin, ...]  # of a fit to one half of the pairs, on the other half
     brier: float  # mean squared error of the confidence on that half
+    real: RealReliability | None = None  # where real maps were given
 
     def at_least(self, confidence: float) -> tuple[float, Rate] | None:
         """Mean confidence and how many are right, of the held-out pairs from some confidence on."""
@@ -84,64 +104,108 @@ class ConfidenceValues:
         return sum(entry.confidence * entry.right.total for entry in bins) / right.total, right
 
 
-def evaluate_confidence(matcher: str, runner: Runner, pairs: int = PAIRS) -> ResultDocument[ConfidenceValues]:
+@dataclass(frozen=True)
+class CalibrationData:
+    """What a calibration is fitted to."""
+
+    pairs: int = PAIRS  # per kind of scene and protocol
+    maps: tuple[Path, ...] = ()  # folders of real maps; none: synthetic scenes only
+    real_pairs: int = REAL_PAIRS  # per kind
+
+
+def evaluate_confidence(
+    matcher: str, runner: Runner, data: CalibrationData = CalibrationData()
+) -> ResultDocument[ConfidenceValues]:
     """Register all pairs with a matcher and fit its calibration."""
     loaded = load_matcher(matcher)
-    method = register_method(matcher, directed=loaded.frame is MatchFrame.ORIGINAL)
-    cells = []
-    for index, protocol in enumerate(PROTOCOLS[loaded.frame]):
-        seed = FIRST_SEED + 1000 * index
-        cells += [Cell(StandIn(kind, seed, seed), protocol, method) for kind in KINDS]
-    columns = runner.run(cells, pairs)
-    rows = [column[i] for i in range(len(columns[0])) for column in columns]  # both halves have all cells
+    if data.maps and loaded.frame is MatchFrame.ORIGINAL:
+        raise InputError(f"{matcher} knows the motions of the paper only: it is calibrated without real maps")
+    method = uncalibrated_method(matcher, directed=loaded.frame is MatchFrame.ORIGINAL)
+    rows = [(SYNTHETIC, entry) for entry in _synthetic(method, loaded.frame, runner, data.pairs)]
+    rows += _real(method, data.maps, runner, data.real_pairs) if data.maps else []
     name = Path(matcher).stem
-    features = tuple(FEATURES if loaded.calibration is None else loaded.calibration.weights)
-    values = calibrated(name, rows, features, FITTED_ON[loaded.frame])
+    values = calibrated(name, rows, features_of(matcher), FITTED_ON[loaded.frame])
     weights = [] if method.weights is None else [method.weights]
     sources = provenance("plueckernet.evaluation.confidence", weights, device=runner.settings.device)
     return ResultDocument(f"confidence_{name}", sources.to_dict(), values)
 
 
+def features_of(matcher: str) -> FeatureNames:
+    """What a calibration uses; the probabilities of descriptors say nothing about a pose."""
+    return FEATURES.without("matcher_agreement") if matcher == "descriptors" else FEATURES
+
+
+def _synthetic(method: Method, frame: MatchFrame, runner: Runner, pairs: int) -> list[Prediction]:
+    """Scenes of every kind under every protocol."""
+    cells = []
+    for index, protocol in enumerate(PROTOCOLS[frame]):
+        seed = FIRST_SEED + 1000 * index
+        cells += [Cell(StandIn(kind, seed, seed), protocol, method) for kind in KINDS]
+    columns = runner.run(cells, pairs)
+    return [column[i] for i in range(len(columns[0])) for column in columns]  # both halves have all cells
+
+
+def _real(method: Method, maps: tuple[Path, ...], runner: Runner, pairs: int) -> list[tuple[str, Prediction]]:
+    """Pairs of every kind."""
+    counts = {kind: _MULTIPLES.get(kind, 1) * pairs for kind in PairKind}
+    cells = {kind: Cell(RealPairs(kind, maps), Recorded(), method) for kind in PairKind}
+    runner.compute([(cells[kind], count) for kind, count in counts.items()])
+    return [(str(kind), entry) for kind, count in counts.items() for entry in runner.run([cells[kind]], count)[0]]
+
+
 def calibrated(
-    matcher: str, predictions: Sequence[Prediction], features: Sequence[str], fitted_on: str
+    matcher: str, predictions: Sequence[tuple[str, Prediction]], features: FeatureNames, fitted_on: str
 ) -> ConfidenceValues:
-    """Fit to the evidence of all registrations that found a pose."""
-    known = [(_evidence(entry), entry.outcome().right) for entry in predictions if entry.evidence is not None]
-    rows = [(evidence, right) for evidence, right in known if evidence.inliers]
-    x, right = _matrix([row[0] for row in rows], features), np.array([row[1] for row in rows], dtype=bool)
-    if not 0 < right.sum() < len(right):
-        raise InputError("a calibration needs registrations that are right and registrations that are wrong")
-    even = np.arange(len(rows)) % 2 == 0
-    weights = [round(float(weight), 3) for weight in fit(x, right)]
-    confidence = 1 / (1 + np.exp(-(x @ fit(x[even], right[even]))))
+    """Fit to the candidates of all registrations that have any, given with their kinds."""
+    known = [entry for entry in (sample(kind, prediction) for kind, prediction in predictions) if entry is not None]
+    samples = Samples(tuple(known), features)
+    rows = samples.with_pose()
+    real = any(row.kind != SYNTHETIC for row in known)
+    text = f"{REAL_FITTED_ON if real else ''}{fitted_on}; {int(rows.sum())} pairs"
+    calibration = samples.calibration(rows, text)
+    synthetic = Samples(tuple(row for row in known if row.kind == SYNTHETIC and row.evidence), features)
+    even = np.arange(len(synthetic.rows)) % 2 == 0
+    confidence, right = _predicted(judge_samples(synthetic, [synthetic.calibration(even)] * len(even)), ~even)
+    judged = judge_samples(samples, [calibration] * len(known))
     return ConfidenceValues(
         matcher=matcher,
-        calibration=Calibration(dict(zip(features, weights, strict=True)), f"{fitted_on}; {len(rows)} pairs"),
-        right=Rate(int(right.sum()), len(right)),
-        reliability=reliability(confidence[~even], right[~even]),
-        brier=round(float(((confidence - right)[~even] ** 2).mean()), 4),
+        calibration=calibration,
+        right=Rate.of([row.right for row in judged if row.sample.evidence]),
+        reliability=reliability(confidence, right),
+        brier=measured_reliability(confidence, right).brier,
+        real=_real_reliability(samples) if real else None,
     )
 
 
-def fit(x: Float[np.ndarray, "n f"], right: Bool[np.ndarray, " n"]) -> Float[np.ndarray, " f"]:
-    """Weights of a logistic regression of ``right`` on features, with a little shrinkage."""
+def _real_reliability(samples: Samples) -> RealReliability:
+    """Of pairs with a pose, judged by calibrations that do not know their places."""
+    scenes, symmetric = samples.of(SYNTHETIC), samples.of(PairKind.SYMMETRIC)
+    rows = zip(samples.left_out(), samples.halves(), scenes, strict=True)
+    own = [half if synthetic else left_out for left_out, half, synthetic in rows]
+    judged, pose = judge_samples(samples, own), samples.with_pose()
+    return RealReliability(
+        crops=_reliability(judged, samples.of(PairKind.NEIGHBOURS) & pose),
+        all_kinds=_reliability(judged, ~scenes & ~symmetric & pose),
+        synthetic=_reliability(judged, scenes & pose),
+        kinds=count_kinds(judged),
+        without={
+            row.places[0]: calibration
+            for row, calibration in zip(samples.rows, own, strict=True)
+            if len(row.places) == 1
+        },
+    )
 
-    def loss(weights: np.ndarray) -> float:
-        logit = x @ weights
-        return float(np.logaddexp(0, -np.where(right, logit, -logit)).sum() + _SHRINKAGE * weights @ weights)
 
-    return np.asarray(minimize(loss, np.zeros(x.shape[1])).x)
+def _reliability(judged: Sequence[JudgedSample], chosen: Bool[np.ndarray, " n"]) -> Reliability:
+    return measured_reliability(*_predicted(judged, chosen))
 
 
-def reliability(confidence: Float[np.ndarray, " n"], right: Bool[np.ndarray, " n"]) -> tuple[ReliabilityBin, ...]:
-    """How many are right, by confidence."""
-    bins = []
-    for low, high in itertools.pairwise(_BINS):
-        inside = (confidence >= low) & ((confidence < high) | (high == 1.0))
-        if inside.any():
-            mean, count = round(float(confidence[inside].mean()), 4), int(right[inside].sum())
-            bins.append(ReliabilityBin(low, high, mean, Rate(count, int(inside.sum()))))
-    return tuple(bins)
+def _predicted(
+    judged: Sequence[JudgedSample], chosen: Bool[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, " m"], Bool[np.ndarray, " m"]]:
+    """Confidence of the chosen rows, and whether their best poses are right."""
+    rows = [row for row, is_chosen in zip(judged, chosen, strict=True) if is_chosen]
+    return np.array([row.confidence for row in rows]), np.array([row.right for row in rows], dtype=bool)
 
 
 def write_calibration(matcher: str, calibration: Calibration) -> Path:
@@ -150,16 +214,7 @@ def write_calibration(matcher: str, calibration: Calibration) -> Path:
         raise InputError("descriptors have no card; their calibration is part of the package")
     path = pretrained_path(matcher).with_suffix(".json")
     card = read_json(path)
-    card["calibration"] = {"weights": dict(calibration.weights), "fitted_on": calibration.fitted_on}
+    card["calibration"] = calibration.to_dict()
     with atomic_write(path) as stream:
         stream.write(json.dumps(card, indent=2, ensure_ascii=False) + "\n")
     return path
-
-
-def _matrix(evidence: Sequence[Evidence], features: Sequence[str]) -> Float[np.ndarray, "n f"]:
-    return np.array([[FEATURES[name](entry) for name in features] for entry in evidence])
-
-
-def _evidence(prediction: Prediction) -> Evidence:
-    content = dict(prediction.evidence or {})
-    return Evidence(inliers=int(content.pop("inliers") or 0), **content)  # type: ignore[arg-type]

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from plueckernet.data.protocols import LinePair
 from plueckernet.data.scan import Fragments, Survey, survey, surveyed_matches
-from plueckernet.geometry import LineSet, Pose, Similarity
-from plueckernet.io import read_lines
+from plueckernet.geometry import LineSet, Pose
 
 SIDE = 10.0  # m of a crop
 SURVEY = Survey(missing=0.2)
@@ -31,27 +31,6 @@ HALVINGS = 10  # of the distance between crops: 14 m to 1 cm
 UNIT = 1e-4  # m; coordinates are rounded to it, so that pairs take little room
 
 
-@dataclass(frozen=True)
-class MapFrame:
-    """Unit and vertical axis, which the files of maps do not state."""
-
-    metres: float = 1.0  # of one unit
-    up: int = 2  # axis that is about vertical
-    reason: str = "metres, z up"
-
-
-# By name of the file or its folder; all others are in metres and z is up. Photos alone give no scale.
-FRAMES = {
-    "line3dpp": MapFrame(10.0, 1, "rows of windows 0.35 apart; storeys of 3.5 m"),
-    "20_sub_crop": MapFrame(2.0, 1, "house 4.5 wide and as high; 9 m"),
-    "3dlines": MapFrame(3.0, 1, "rows of windows 1 apart; storeys of 3 m"),
-    "Barn+haoyu_cut6": MapFrame(1.5, 1, "barn with an upper floor, 5 high; 7.5 m"),
-    "DJI_cut": MapFrame(2.0, 1, "museum wing 12 long with a glass grid of 0.7; panes of 1.4 m"),
-    "line_segments_3d_clustered_allpics_11_5_18": MapFrame(6.0, 1, "tower blocks, rows of windows 0.5 apart; 3 m"),
-    "timber_house_cut": MapFrame(8.0, 1, "two-storey house with gables, 1.4 long; 11 m"),
-}
-
-
 @dataclass(frozen=True, eq=False)
 class CropPair:
     """One pair and where it comes from."""
@@ -61,85 +40,81 @@ class CropPair:
     pair: LinePair
 
 
-def read_maps(folder: Path) -> dict[str, LineSet]:
-    """Every map below the folder that has more lines than two crops need, in metres, z up, by name."""
-    maps = {}
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        frame = FRAMES.get(path.stem, FRAMES.get(path.parent.name, MapFrame()))
-        lines = read_lines(path)
-        if lines.endpoints is None or len(lines) < 4 * MIN_LINES:
-            continue
-        lines = Similarity.from_pose(Pose.identity(), frame.metres) @ lines.shifted(lines.centre())
-        turned = _segments(lines)[..., [(frame.up + 1) % 3, (frame.up + 2) % 3, frame.up]]
-        maps[f"{path.parent.name}/{path.stem}"] = LineSet.from_segments(turned)
-    return maps
-
-
 def crop_pair(scene: LineSet, overlap: tuple[float, float], seed: int) -> LinePair | None:
     """Two neighbouring crops with about that fraction in common; None where no place of the map has them."""
     generator = torch.Generator().manual_seed(seed)
     for _ in range(ATTEMPTS):
-        pair = _crops(scene, overlap, generator)
+        pair = crop_pair_once(scene, overlap, generator)
         if pair is not None:
             return pair
     return None
 
 
-def _crops(scene: LineSet, overlap: tuple[float, float], generator: torch.Generator) -> LinePair | None:
+def crop_pair_once(scene: LineSet, overlap: tuple[float, float], generator: torch.Generator) -> LinePair | None:
     """One attempt: two crops on either side of a place close to a random line."""
     low, high = overlap
     wanted = low + (high - low) * float(torch.rand((), generator=generator))
-    around = _around(scene, generator)
+    around = around_place(scene, SIDE, generator)
     surveys = [survey(around, SURVEY, generator) for _ in range(2)]
     turn, heading = (math.tau * torch.rand(2, generator=generator)).tolist()
     lower, upper = 0.0, math.sqrt(2) * SIDE  # bounds of the distance between the crops
     for _ in range(HALVINGS):
         distance = (lower + upper) / 2
         crops = [
-            _crop(fragments, side * distance / 2, turn, heading)
+            square(fragments, SIDE, turn, heading, side * distance / 2)
             for fragments, side in zip(surveys, (-1, 1), strict=True)
         ]
+        crops = [longest(crop, MAX_LINES) for crop in crops]
         matches = surveyed_matches(*crops)
-        lower, upper = (distance, upper) if _common(crops, matches) > wanted else (lower, distance)
-    if min(len(crop) for crop in crops) < MIN_LINES or not low <= _common(crops, matches) < high:
+        lower, upper = (distance, upper) if fraction_in_common(crops, matches) > wanted else (lower, distance)
+    if min(len(crop) for crop in crops) < MIN_LINES or not low <= fraction_in_common(crops, matches) < high:
         return None
     target_T_source = Pose.random(generator=generator, translation=TRANSLATION)
     source, target = (crop.lines().flipped(torch.rand(len(crop), generator=generator) < 0.5) for crop in crops)
-    return LinePair(_rounded(source), _rounded(target_T_source @ target), target_T_source, matches)
+    return LinePair(rounded(source), rounded(target_T_source @ target), target_T_source, matches)
 
 
-def _around(scene: LineSet, generator: torch.Generator) -> LineSet:
-    """The lines near a random place, which becomes the origin."""
+def around_place(scene: LineSet, side: float, generator: torch.Generator) -> LineSet:
+    """The lines near a random place, which becomes the origin: all that a square of that side can show."""
     middles, half_lengths = scene.midpoints(), scene.lengths() / 2
     row = int(torch.randint(len(scene), (), generator=generator))
     jitter = torch.rand(2, generator=generator, dtype=torch.float64) - 0.5
     centre = middles[row].clone()
-    centre[:2] += SIDE / 2 * jitter
-    near = (middles - centre)[:, :2].norm(dim=-1) < half_lengths + 2 * SIDE
+    centre[:2] += side / 2 * jitter
+    near = (middles - centre)[:, :2].norm(dim=-1) < half_lengths + 2 * side
     return scene[near].replaced(ids=None).shifted(centre)
 
 
-def _crop(fragments: Fragments, offset: float, turn: float, heading: float) -> Fragments:
+def square(
+    fragments: Fragments, side: float, turn: float = 0.0, heading: float = 0.0, offset: float = 0.0
+) -> Fragments:
     """Lines in a square turned by ``turn``, its middle ``offset`` from the origin in the direction ``heading``."""
     for angle in (turn, turn + math.pi / 2):
         axis = torch.tensor([math.cos(angle), math.sin(angle), 0.0], dtype=torch.float64)
         middle = offset * math.cos(heading - angle)
-        fragments = fragments.within(axis, middle - SIDE / 2, middle + SIDE / 2)
-    fragments = fragments[fragments.recorded()]
+        fragments = fragments.within(axis, middle - side / 2, middle + side / 2)
+    return fragments[fragments.recorded()]
+
+
+def longest(fragments: Fragments, count: int) -> Fragments:
+    """The longest, in their order."""
     length = fragments.span[:, 1] - fragments.span[:, 0]
-    return fragments[length.topk(min(MAX_LINES, len(length))).indices.sort().values]
+    return fragments[length.topk(min(count, len(length))).indices.sort().values]
 
 
-def _common(crops: list[Fragments], matches: Tensor) -> float:
+def fraction_in_common(crops: list[Fragments], matches: Tensor) -> float:
+    """Of the lines of both crops, those that have a match."""
     matched = sum(len(matches[:, side].unique()) for side in (0, 1))
     return matched / max(1, sum(len(crop) for crop in crops))
 
 
-def _rounded(lines: LineSet) -> LineSet:
-    return LineSet.from_segments((_segments(lines) / UNIT).round() * UNIT)
+def rounded(lines: LineSet) -> LineSet:
+    """To :data:`UNIT`."""
+    return LineSet.from_segments((segments(lines) / UNIT).round() * UNIT)
 
 
-def _segments(lines: LineSet) -> Tensor:
+def segments(lines: LineSet) -> Float[Tensor, "n 2 3"]:
+    """End points; none for lines without."""
     return torch.empty(0, 2, 3) if lines.endpoints is None else lines.endpoints
 
 
@@ -155,7 +130,7 @@ def write_pairs(path: Path, crops: list[CropPair]) -> None:
         "matches_count": np.array([len(pair.matches) for pair in pairs]),
     }
     for side, sets in sides.items():
-        rows = torch.cat([_segments(lines) for lines in sets])
+        rows = torch.cat([segments(lines) for lines in sets])
         arrays[side] = (rows / UNIT).round().numpy().astype(np.int32)
         arrays[f"{side}_count"] = np.array([len(lines) for lines in sets])
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -184,5 +159,5 @@ def fingerprint(crops: list[CropPair]) -> str:
     digest = hashlib.sha256()
     for crop in crops:
         for lines in (crop.pair.source, crop.pair.target):
-            digest.update((_segments(lines) / UNIT).round().numpy().astype(np.int32).tobytes())
+            digest.update((segments(lines) / UNIT).round().numpy().astype(np.int32).tobytes())
     return digest.hexdigest()[:16]

@@ -13,6 +13,11 @@ from plueckernet.evaluation.outcomes import Outcome, OutcomeSummary, summarise_o
 OVERLAPS = ((0.5, 0.8), (0.3, 0.5), (0.2, 0.3), (0.1, 0.2))  # fraction of lines in common, from and below
 
 
+def band_name(low: float, high: float) -> str:
+    """A row of :data:`OVERLAPS` in words."""
+    return f"{low:g} to {high:g} in common"
+
+
 @dataclass(frozen=True)
 class CropOutcome:
     """One pair."""

@@ -90,20 +90,24 @@ def synthetic_maps(scenes: int) -> dict[str, LineSet]:
 
 
 def sample_crops(
-    maps: dict[str, LineSet], pairs: int, pool: Executor, on_pair: Callable[[], None] = lambda: None
+    maps: dict[str, LineSet],
+    pairs: int,
+    pool: Executor,
+    on_pair: Callable[[], None] = lambda: None,
+    first_seed: int = FIRST_SEED,
 ) -> list[CropPair]:
-    """Pairs of all maps and overlaps, as evenly as the maps allow."""
+    """Pairs of all maps and overlaps, as evenly as the maps allow; another first seed gives another draw."""
     crops: list[CropPair] = []
     wanted = -(-pairs // len(OVERLAPS))
     for overlap in range(len(OVERLAPS)):
-        cells = _cells(maps, overlap, wanted, pool, on_pair)
+        cells = _cells(maps, overlap, wanted, pool, on_pair, first_seed)
         in_turns = zip_longest(*([CropPair(name, overlap, pair) for pair in cell] for name, cell in cells.items()))
         crops += [crop for turn in in_turns for crop in turn if crop is not None][:wanted]
     return crops
 
 
 def _cells(
-    maps: dict[str, LineSet], overlap: int, wanted: int, pool: Executor, on_pair: Callable[[], None]
+    maps: dict[str, LineSet], overlap: int, wanted: int, pool: Executor, on_pair: Callable[[], None], first_seed: int
 ) -> dict[str, list[LinePair]]:
     """Pairs of one overlap by map: each is asked for the same number, then those that can for what others lack."""
     each = -(-wanted // len(maps))
@@ -111,7 +115,7 @@ def _cells(
     able = list(maps)
     while able and sum(map(len, cells.values())) < wanted:
         jobs = [(name, len(cells[name]) + more) for name in able for more in range(each)]
-        seeds = [FIRST_SEED + 1_000_000 * overlap + 10_000 * list(maps).index(name) + number for name, number in jobs]
+        seeds = [first_seed + 1_000_000 * overlap + 10_000 * list(maps).index(name) + number for name, number in jobs]
         made = pool.map(partial(_crop_pair, OVERLAPS[overlap]), [maps[name] for name, _ in jobs], seeds)
         for (name, _), pair in zip(jobs, made, strict=True):
             cells[name] += [] if pair is None else [pair]

@@ -1,14 +1,14 @@
 """Results as typed documents: frozen dataclasses that are written as JSON and read back without loss.
 
 A file is ``{"name": …, "provenance": {…}, "values": {…}}``. Reading checks every key and every type, and names the
-place of what does not fit.
+place of what does not fit. A key may be missing where the dataclass has a default: older files do not have it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -106,11 +106,12 @@ def _dataclass_from(kind: Any, value: Any, path: Path, place: str) -> Any:
     names = [field.name for field in fields(kind)]
     if not isinstance(value, dict):
         raise FormatError(path, f"{place}: expected an object with {', '.join(names)}")
-    if set(value) != set(names):
-        wrong = sorted(set(value) ^ set(names))
+    needed = {field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING}
+    wrong = sorted({*(set(value) - set(names)), *(needed - set(value))})
+    if wrong:
         raise FormatError(path, f"{place}: unknown or missing: {', '.join(wrong)}")
     hints = get_type_hints(kind)
-    content = {name: from_json(hints[name], value[name], path, f"{place}.{name}") for name in names}
+    content = {name: from_json(hints[name], value[name], path, f"{place}.{name}") for name in names if name in value}
     try:
         return kind(**content)
     except ValueError as error:

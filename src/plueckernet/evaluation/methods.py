@@ -28,7 +28,7 @@ from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.evaluation.oracle import anchored, oracle_pose
 from plueckernet.evaluation.paper_noise import ToldSettings, register_told
 from plueckernet.evaluation.protocols import PutativePair
-from plueckernet.evaluation.provenance import weights_hash
+from plueckernet.evaluation.provenance import network_hash, weights_hash
 from plueckernet.geometry.lines import LineSet, stack_lines
 from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.residuals import NoiseModel
@@ -112,6 +112,22 @@ def register_method(matcher: str, directed: bool = False) -> Method:
     """:func:`plueckernet.register` with some matcher: "descriptors", weights of the package, or a file of weights."""
     weights = None if matcher == "descriptors" else Path(matcher)
     return Method(f"register-{Path(matcher).stem}", _registered, RegistrationSettings(directed=directed), weights)
+
+
+@dataclass(frozen=True)
+class UncalibratedMethod(Method):
+    """A method whose poses are judged afterwards: its predictions outlive a change of the calibration."""
+
+    def config(self) -> dict[str, Any]:
+        """What poses and evidence depend on: the network, not what its card says about confidence."""
+        config = Method(self.name, self.build, self.settings).config()
+        return config if self.weights is None else config | {"weights": network_hash(self.weights)}
+
+
+def uncalibrated_method(matcher: str, directed: bool = False) -> UncalibratedMethod:
+    """As :func:`register_method`, for measurements that judge the evidence with a calibration of their own."""
+    method = register_method(matcher, directed)
+    return UncalibratedMethod(f"{method.name}-evidence", method.build, method.settings, method.weights)
 
 
 def published_method(name: str, weights: Path) -> Method:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
+from torch import Tensor
 
 from plueckernet.evaluation.outcomes import RIGHT, is_right
 from plueckernet.evaluation.rates import Rate
@@ -18,6 +19,22 @@ def pose_error(pose: Pose | None, truth: Pose) -> tuple[float, float]:
     if pose is None:
         return math.inf, math.inf
     return float(pose.angle_to(truth).rad2deg()), float((pose.translation - truth.translation).norm())
+
+
+def family_error(
+    pose: Pose | None, truths: Sequence[Pose], free_direction: Float[Tensor, "3"] | None = None
+) -> tuple[float, float]:
+    """The error to the closest of several true poses; a shift along the free direction of the target is no error."""
+    if pose is None or not truths:
+        return math.inf, math.inf
+    errors = []
+    for truth in truths:
+        degrees, _ = pose_error(pose, truth)
+        shift = pose.translation - truth.translation
+        if free_direction is not None:
+            shift = shift - (shift @ free_direction) * free_direction
+        errors.append((degrees, float(shift.norm())))
+    return min(errors, key=lambda error: max(error[0] / RIGHT[0], error[1] / RIGHT[1]))
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:

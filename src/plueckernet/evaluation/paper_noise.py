@@ -20,7 +20,7 @@ from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
 from plueckernet.matchers import MatcherSource
 from plueckernet.registration import register
-from plueckernet.result import Alternative, RegistrationResult
+from plueckernet.result import RegistrationResult
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _replaced(result: RegistrationResult, refinement: Refinement, maps: MapPair)
     """The result with another best pose; a failed result has it as its first alternative."""
     pose, inliers = maps.original_pose(refinement.pose), maps.core_rows(refinement.matches)
     if result.target_T_source is None:
-        first = Alternative(pose, result.alternatives[0].score)
+        first = replace(result.alternatives[0], target_T_source=pose)
         return replace(result, alternatives=(first, *result.alternatives[1:]))
     return replace(
         result,

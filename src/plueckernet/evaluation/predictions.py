@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -17,15 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from plueckernet.data.protocols import LinePair
 from plueckernet.errors import DegenerateError, FormatError, InputError
 from plueckernet.evaluation.datasets import EvaluationDataset
 from plueckernet.evaluation.methods import Estimate, Estimator, Matchability, Method
-from plueckernet.evaluation.metrics import pose_error
-from plueckernet.evaluation.outcomes import Outcome, is_right
-from plueckernet.evaluation.protocols import EvaluationProtocol, UnrelatedPair, protocol_config, slug
+from plueckernet.evaluation.metrics import family_error, pose_error
+from plueckernet.evaluation.outcomes import RIGHT, Outcome, is_right
+from plueckernet.evaluation.protocols import EvaluationProtocol, LabelledPair, UnrelatedPair, protocol_config, slug
 from plueckernet.evaluation.sources import project_tree, source_hash
 from plueckernet.geometry.pose import Pose
 from plueckernet.io.atomic import atomic_write
@@ -74,6 +74,15 @@ def _sources(build: Callable[..., Estimator], dataset: type) -> str:
 
 
 @dataclass(frozen=True)
+class PredictedCandidate:
+    """A pose that was refined, with the evidence for it."""
+
+    pose: PoseMatrix
+    evidence: Mapping[str, Any]
+    group: int  # candidates of one group give the same answer
+
+
+@dataclass(frozen=True)
 class Prediction:
     """One pair: the truth, what was found, and what it rests on."""
 
@@ -95,7 +104,12 @@ class Prediction:
     matchable: float | None  # mean matchability of lines that have a match, times the number of lines
     unmatchable: float | None  # of those that have none
     squared_error: float | None  # of a right pose, normalised by its covariance; six on average if that is honest
-    evidence: Mapping[str, int | float | None] | None  # that the status was reached from
+    verdict: str | None  # success, ambiguous or failed; None of methods that do not judge
+    candidates: tuple[PredictedCandidate, ...]  # the best first; none of methods that do not judge
+    places: tuple[str, ...]  # that the maps show, where the pair knows them
+    band: str  # how hard the pair is, likewise
+    family: tuple[PoseMatrix, ...]  # all true poses, where there are more than one
+    free_direction: tuple[float, ...] | None  # along which a shift is no error
 
     @cached_property
     def error(self) -> tuple[float, float]:
@@ -112,10 +126,29 @@ class Prediction:
         error = None if self.best is None else self.best_error
         return Outcome(error, self.accepted, self.common_lines, self.putative_right)
 
+    @cached_property
+    def candidate_errors(self) -> tuple[tuple[float, float], ...]:
+        """Degrees and metres of each candidate."""
+        return tuple(self._error(candidate.pose) for candidate in self.candidates)
+
+    @property
+    def listed_error(self) -> tuple[float, float]:
+        """Degrees and metres of the closest of the best pose and the candidates."""
+        return min(
+            (self.best_error, *self.candidate_errors),
+            key=lambda error: max(error[0] / RIGHT[0], error[1] / RIGHT[1]),
+        )
+
+    def truths(self) -> list[Pose]:
+        """Every true pose; none for maps of different places."""
+        return [read_pose(matrix) for matrix in self.family or (self.truth,) if matrix is not None]
+
+    def free_axis(self) -> Float[Tensor, "3"] | None:
+        """The direction along which a shift is no error."""
+        return None if self.free_direction is None else torch.tensor(self.free_direction, dtype=torch.float64)
+
     def _error(self, matrix: PoseMatrix | None) -> tuple[float, float]:
-        if self.truth is None:
-            return math.inf, math.inf
-        return pose_error(None if matrix is None else _pose(matrix), _pose(self.truth))
+        return family_error(None if matrix is None else read_pose(matrix), self.truths(), self.free_axis())
 
 
 def predict(cell: Cell, estimator: Estimator, index: int, device: str = "cpu") -> Prediction:
@@ -147,7 +180,7 @@ def _compared(pair: LinePair, estimate: Estimate, index: int, status: str, spent
         status=status,
         accepted=pose is not None and (result is None or result.ok),
         reason="" if pose is not None else estimate.reason,
-        truth=None if isinstance(pair, UnrelatedPair) else _matrix(pair.target_T_source),
+        truth=_matrix(pair.target_T_source) if _related(pair) else None,
         pose=None if pose is None else _matrix(pose),
         best=None if best is None else _matrix(best),
         lines=(len(pair.source), len(pair.target)),
@@ -161,8 +194,23 @@ def _compared(pair: LinePair, estimate: Estimate, index: int, status: str, spent
         matchable=matchable,
         unmatchable=unmatchable,
         squared_error=None if result is None else _squared_error(result, pair),
-        evidence=None if result is None else asdict(result.evidence),
+        verdict=None if result is None else str(result.status),
+        candidates=() if result is None else _candidates(result),
+        **_label(pair),
     )
+
+
+def _related(pair: LinePair) -> bool:
+    return pair.related if isinstance(pair, LabelledPair) else not isinstance(pair, UnrelatedPair)
+
+
+def _label(pair: LinePair) -> dict[str, Any]:
+    """What a labelled pair knows about itself; others know nothing."""
+    if not isinstance(pair, LabelledPair):
+        return {"places": (), "band": "", "family": (), "free_direction": None}
+    family = () if pair.family is None else tuple(map(_rows, pair.family.matrix().tolist()))
+    free = None if pair.free_direction is None else tuple(pair.free_direction.tolist())
+    return {"places": pair.places, "band": pair.band, "family": family, "free_direction": free}
 
 
 def _first_alternative(result: RegistrationResult) -> Pose | None:
@@ -170,9 +218,17 @@ def _first_alternative(result: RegistrationResult) -> Pose | None:
     return result.alternatives[0].target_T_source.to("cpu") if result.alternatives else None
 
 
+def _candidates(result: RegistrationResult) -> tuple[PredictedCandidate, ...]:
+    """All of them, the best first; those of a failed registration are its alternatives."""
+    rows = [(other.target_T_source, other.evidence, other.group) for other in result.alternatives]
+    if result.target_T_source is not None:
+        rows = [(result.target_T_source, result.evidence, result.group), *rows]
+    return tuple(PredictedCandidate(_matrix(pose.to("cpu")), asdict(evidence), group) for pose, evidence, group in rows)
+
+
 def _squared_error(result: RegistrationResult, pair: LinePair) -> float | None:
     """Of a right pose, in units of its covariance."""
-    if result.target_T_source is None or result.covariance is None or isinstance(pair, UnrelatedPair):
+    if result.target_T_source is None or result.covariance is None or not _related(pair):
         return None
     pose, covariance = result.target_T_source.to("cpu"), result.covariance.cpu()
     if not is_right(pose_error(pose, pair.target_T_source)):
@@ -238,9 +294,15 @@ def _parsed(line: str, path: Path, number: int) -> Prediction:
         if set(content) != names:
             raise ValueError(f"expected the keys {', '.join(sorted(names))}")
         for name in ("truth", "pose", "best"):
-            content[name] = None if content[name] is None else tuple(map(tuple, content[name]))
-        content["lines"] = tuple(content["lines"])
-    except (TypeError, ValueError) as error:
+            content[name] = None if content[name] is None else _rows(content[name])
+        content["family"] = tuple(map(_rows, content["family"]))
+        content["candidates"] = tuple(
+            PredictedCandidate(**candidate | {"pose": _rows(candidate["pose"])}) for candidate in content["candidates"]
+        )
+        for name in ("lines", "places"):
+            content[name] = tuple(content[name])
+        content["free_direction"] = content["free_direction"] and tuple(content["free_direction"])
+    except (KeyError, TypeError, ValueError) as error:
         raise FormatError(path, f"no prediction: {error}", number) from error
     return Prediction(**content)
 
@@ -290,9 +352,14 @@ def _right(claimed: Tensor, pair: LinePair) -> int:
     return int(torch.isin(claimed[:, 0] * width + claimed[:, 1], pair.matches[:, 0] * width + pair.matches[:, 1]).sum())
 
 
+def _rows(matrix: Sequence[Sequence[float]]) -> PoseMatrix:
+    return tuple(map(tuple, matrix))
+
+
 def _matrix(pose: Pose) -> PoseMatrix:
-    return tuple(map(tuple, pose.matrix().tolist()))
+    return _rows(pose.matrix().tolist())
 
 
-def _pose(rows: Sequence[Sequence[float]]) -> Pose:
+def read_pose(rows: Sequence[Sequence[float]]) -> Pose:
+    """A pose as predictions keep it."""
     return Pose.from_matrix(torch.tensor(rows, dtype=torch.float64))

@@ -90,6 +90,21 @@ class UnrelatedPair(LinePair):
     """Two maps of different places; its pose means nothing, and it has no matches."""
 
 
+@dataclass(frozen=True, eq=False)
+class LabelledPair(LinePair):
+    """A pair that knows where it comes from, and every pose that is as right as the first.
+
+    A map that repeats itself has a family of true poses. Where all lines are parallel, a shift along them changes
+    nothing: ``free_direction`` names it in the target frame.
+    """
+
+    places: tuple[str, ...]  # shown by either map
+    band: str  # how hard, in words of its kind
+    related: bool = True  # False: maps of different places, whose pose means nothing
+    family: Pose | None = None  # (k,) all true poses, if there are more than one
+    free_direction: Float[Tensor, "3"] | None = None
+
+
 EvaluationProtocol = PaperProtocol | AnyProtocol | ScanProtocol | Placed | Putative | Driving | Recorded | Unrelated
 
 

@@ -102,6 +102,11 @@ def weights_hash(name: str | Path) -> str:
     return hashlib.sha256(described.encode()).hexdigest()[:16]
 
 
+def network_hash(name: str | Path) -> str:
+    """16 hexadecimal digits for the tensors of weights, whatever their card says."""
+    return file_hash(_weights_path(name))
+
+
 def is_current(document: Mapping[str, Any]) -> bool:
     """Whether a document was measured with the present code, weights and files."""
     recorded = _recorded(document)

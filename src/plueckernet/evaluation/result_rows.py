@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from plueckernet.errors import InputError
-from plueckernet.evaluation.confidence import ConfidenceValues
+from plueckernet.evaluation.confidence import ConfidenceValues, RealReliability
 from plueckernet.evaluation.crop_results import OVERLAPS, CropCell, CropValues
 from plueckernet.evaluation.documents import TableRow
 from plueckernet.evaluation.invariance import InvarianceValues
@@ -29,6 +29,7 @@ SYNTHETIC_GOALS = {
 BOUND_GOALS = {"keep 70 %": 1.10, PAPER: 1.15}
 CROP_GOALS = (0.98, 0.93, 0.88, 0.70)  # of the learned matcher, by overlap
 MAX_UNRELATED = 0.01
+MAX_CALIBRATION_ERROR = 0.03
 CONFIDENT = 0.9  # confidence from which a pose is accepted
 
 
@@ -159,22 +160,49 @@ def _crop_text(cell: CropCell) -> str:
 
 
 def confidence_rows(values: ConfidenceValues) -> list[TableRow]:
-    """How many of the confident results are right."""
+    """How many of the confident results are right, and the expected calibration errors."""
+    rows = []
     sure = values.at_least(CONFIDENT)
-    if sure is None:
-        return []
-    confidence, right = sure
-    what = f"{_named(values.matcher)}: right of the held-out pairs with a confidence of {CONFIDENT} or more"
-    return [TableRow(what, str(right), f"mean confidence {percent(confidence)}")]
+    if sure is not None:
+        what = f"{_named(values.matcher)}: right of the held-out pairs with a confidence of {CONFIDENT} or more"
+        rows.append(TableRow(what, str(sure[1]), f"mean confidence {percent(sure[0])}"))
+    if values.real is not None:
+        named = {"real crops, their map left out": values.real.crops, "synthetic scenes": values.real.synthetic}
+        for pairs, entry in named.items():
+            what = f"{_named(values.matcher)}: expected calibration error, {entry.pairs} {pairs}"
+            rows.append(TableRow(what, percent(entry.ece), f"≤ {_goal(MAX_CALIBRATION_ERROR)}"))
+    return rows
 
 
 def reliability_lines(values: ConfidenceValues) -> list[str]:
     """Weights and reliability as text."""
-    weights = values.calibration.weights.items()
+    calibration = values.calibration
     lines = [f"{values.matcher}: right {values.right}; Brier score on the held-out half {values.brier}"]
-    lines += [f"  {name}: {weight}" for name, weight in weights]
+    lines += _weight_lines("whether a candidate is right, by the evidence of the preferred", calibration.presence)
+    lines += _weight_lines("which candidate is right", calibration.choice)
     lines.append("confidence on the held-out half, and how many are right:")
     lines += [f"  {b.low:g} to {b.high:g}: mean {b.confidence:.3f}, right {b.right}" for b in values.reliability]
+    return lines if values.real is None else [*lines, *real_reliability_lines(values.real)]
+
+
+def _weight_lines(model: str, weights: Mapping[str, float]) -> list[str]:
+    return [f"{model}:", *(f"  {name}: {weight}" for name, weight in weights.items())]
+
+
+def real_reliability_lines(real: RealReliability) -> list[str]:
+    """Expected calibration errors, and a table of the kinds of pairs."""
+    named = {"neighbouring crops": real.crops, "all kinds": real.all_kinds, "synthetic scenes": real.synthetic}
+    lines = [
+        f"{what}, {entry.pairs} pairs: expected calibration error {percent(entry.ece)}, "
+        f"in bins of equal count {percent(entry.adaptive_ece)}"
+        for what, entry in named.items()
+    ]
+    lines += ["", "| pairs | right | right and called a success | wrong and called a success | ambiguous |"]
+    lines.append("|:---|---:|---:|---:|---:|")
+    for kind in real.kinds:
+        wrong = f"{kind.wrong_and_called} of {kind.called}"
+        cells = (f"{kind.kind}, {kind.pairs}", str(kind.right), str(kind.right_and_called), wrong, str(kind.ambiguous))
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
