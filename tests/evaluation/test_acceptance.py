@@ -9,7 +9,7 @@ import torch
 from tests.evaluation.small import town
 
 from plueckernet.cli import main
-from plueckernet.data.protocols import AnyProtocol, LinePair
+from plueckernet.data.protocols import AnyProtocol, LinePair, ScanProtocol
 from plueckernet.data.scenes import make_scene
 from plueckernet.errors import FormatError, InputError
 from plueckernet.estimation.evidence import Evidence
@@ -345,12 +345,12 @@ def test_only_successes_count_as_called(samples):
 
 
 def test_a_calibration_uses_real_pairs_and_says_so(folder, tmp_path, monkeypatch):
-    protocols = [AnyProtocol(keep=0.7), AnyProtocol(keep=0.7), confidence.Unrelated(), confidence.Unrelated()]
+    protocols = [AnyProtocol(keep=0.25), ScanProtocol(overlap=0.15), confidence.Unrelated(), confidence.Unrelated()]
     monkeypatch.setattr(confidence, "PROTOCOLS", {MatchFrame.NORMALIZED: protocols})  # each half has right and wrong
     monkeypatch.setattr(confidence, "KINDS", ("indoor",))
     maps = (folder / "lines",)
     with Runner(RunSettings(tmp_path / "predictions")) as runner:
-        data = CalibrationData(1, maps, 1)
+        data = CalibrationData(3, maps, 1)
         document = evaluate_confidence("descriptors", runner, data)
         with pytest.raises(InputError, match="without real maps"):
             evaluate_confidence("pluecker-indoor", runner, data)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from plueckernet.cli import main
-from plueckernet.data import AnyProtocol, make_scene
+from plueckernet.data import AnyProtocol, ScanProtocol, make_scene
 from plueckernet.errors import InputError
 from plueckernet.estimation.judgement import Calibration
 from plueckernet.evaluation.confidence import ConfidenceValues, write_calibration
@@ -90,12 +90,12 @@ def test_a_confidence_of_one_is_in_the_last_bin():
 def test_the_confidence_is_calibrated_from_registrations(tmp_path, capsys, monkeypatch):
     from plueckernet.evaluation import confidence
 
-    protocols = {MatchFrame.NORMALIZED: [AnyProtocol(keep=0.7), confidence.Unrelated()]}
+    protocols = {MatchFrame.NORMALIZED: [AnyProtocol(keep=0.25), ScanProtocol(overlap=0.15), confidence.Unrelated()]}
     monkeypatch.setattr(confidence, "PROTOCOLS", protocols)
     monkeypatch.setattr(confidence, "KINDS", ("indoor", "outdoor"))  # varied scenes are large
-    assert run("confidence", "--matcher=descriptors", "--pairs=1", f"--out={tmp_path}") == 0
+    assert run("confidence", "--matcher=descriptors", "--pairs=2", f"--out={tmp_path}") == 0
     values = read_result(tmp_path / "confidence_descriptors.json", "confidence_descriptors", ConfidenceValues).values
-    assert 0 < values.right.count < values.right.total <= 4
+    assert 0 < values.right.count < values.right.total <= 12
     assert set(values.calibration.presence) == {"constant", "inliers", "stand_out", "smaller_explained", "crowd_ratio"}
     assert set(values.calibration.choice) == {"score", "stand_out", "explained_fraction"}
     assert "held-out half" in capsys.readouterr().out

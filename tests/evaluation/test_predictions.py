@@ -291,8 +291,11 @@ def test_the_best_pose_counts_whether_accepted_or_not():
 def test_all_candidates_are_kept_the_best_first(tmp_path):
     pair = CELL.dataset.pair(CELL.protocol, 0)
     result = register(pair.source, pair.target, matcher="descriptors")
+    other = Alternative(Pose.identity(), 0.01, replace(result.evidence, score=1.0), group=7)
+    result = replace(result, alternatives=(other,))
     prediction = predict(CELL, lambda _pair: Estimate(result.target_T_source, {}, result=result), 0)
-    assert len(prediction.candidates) == 1 + len(result.alternatives) > 1
+    assert [entry.group for entry in prediction.candidates] == [result.group, 7]
+    assert prediction.candidates[1].evidence["score"] == 1.0
     assert prediction.candidates[0].pose == prediction.pose
     store = Store(tmp_path)
     store.append(CELL, [prediction])

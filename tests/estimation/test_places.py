@@ -1,0 +1,50 @@
+"""A small map is looked for in every place of a large one, and maps of like extents are left alone."""
+
+import pytest
+import torch
+
+from plueckernet.data.scenes import make_scene
+from plueckernet.estimation.maps import MapPair
+from plueckernet.estimation.places import place_pairs
+from plueckernet.estimation.settings import RegistrationSettings
+from plueckernet.geometry import LineSet, Pose
+
+SETTINGS = RegistrationSettings(max_lines=60)
+ROOMS = 6
+SPACING = 25.0  # m
+
+
+def room(seed: int) -> LineSet:
+    scene = make_scene("indoor", seed)
+    return scene.shifted(scene.centre())
+
+
+def row_of_rooms() -> LineSet:
+    shift = torch.tensor([SPACING, 0.0, 0.0], dtype=torch.float64)
+    return LineSet.from_segments(torch.cat([room(seed).endpoints + seed * shift for seed in range(ROOMS)]))
+
+
+def places(maps: MapPair) -> list[MapPair]:
+    return list(place_pairs(maps, lambda source, target: SETTINGS.normalize(source.lines, target.lines)))
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_small_map_is_inside_one_of_the_places(swapped):
+    pose = Pose.random(generator=torch.Generator().manual_seed(0), translation=5.0)
+    small, large = room(3), pose @ row_of_rooms()
+    pairs = places(SETTINGS.normalize(large, small) if swapped else SETTINGS.normalize(small, large))
+    assert 3 <= len(pairs) <= 200
+    whole = [pair.all_source if swapped else pair.all_target for pair in pairs]
+    assert max(map(len, whole)) < 3 * len(small) < len(large)
+    assert any(len(place) >= len(small) for place in whole)
+
+
+def test_maps_of_like_extents_have_no_places():
+    maps = SETTINGS.normalize(room(1), room(2))
+    assert maps.has_lines_outside_core
+    assert places(maps) == []
+
+
+def test_maps_without_further_lines_have_no_places():
+    wide = RegistrationSettings(max_lines=5000)
+    assert places(wide.normalize(room(1), row_of_rooms())) == []
