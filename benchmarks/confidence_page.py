@@ -1,4 +1,4 @@
-"""Tables and the figure of docs/confidence.md, made from ``confidence_*.json`` and ``acceptance_*.json``."""
+"""Tables and the figure of docs/reliability.md, made from ``confidence_*.json`` and ``acceptance_*.json``."""
 
 from __future__ import annotations
 

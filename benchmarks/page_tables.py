@@ -185,9 +185,9 @@ TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[], Iterator[str]]]] = {
     "gpu": ("networks.md", ("networks_gpu",), gpu),
     "designs": ("networks.md", ("networks_designs",), designs),
     "sensitivity": ("registration.md", ("sensitivity_registration",), sensitivity),
-    "calibration": ("confidence.md", _CONFIDENCES, confidence_page.calibration),
-    "kinds": ("confidence.md", _CONFIDENCES[:2], confidence_page.kinds),
-    "acceptance": ("confidence.md", _ACCEPTANCES, confidence_page.accepted),
+    "calibration": ("reliability.md", _CONFIDENCES, confidence_page.calibration),
+    "kinds": ("reliability.md", _CONFIDENCES[:2], confidence_page.kinds),
+    "acceptance": ("reliability.md", _ACCEPTANCES, confidence_page.accepted),
 }
 
 

@@ -107,7 +107,7 @@ def filled(page: str, name: str, content: str) -> str:
 
 
 _DOCS_PAGES = (
-    "numbers.md", "results.md", "extraction.md", "odometry.md", "networks.md", "registration.md", "confidence.md",
+    "numbers.md", "results.md", "extraction.md", "odometry.md", "networks.md", "registration.md", "reliability.md",
 )  # fmt: skip
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / name for name in _DOCS_PAGES))
 
@@ -133,7 +133,7 @@ def main() -> None:
     """Write all pages and, if asked for, figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--figures", action="store_true", help="draw the figures of docs/results.md and docs/confidence.md, too"
+        "--figures", action="store_true", help="draw the figures of docs/results.md and docs/reliability.md, too"
     )
     if parser.parse_args().figures:
         write_page_figures(EXPERIMENT_RESULTS, ROOT / "docs")

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import shutil
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from tests.io.test_formats import city, surface
 
 import plueckernet
 from plueckernet.cli import app
+from plueckernet.estimation.evidence import Evidence
+from plueckernet.estimation.observability import UnobservableMotion
 from plueckernet.geometry import Pose
 from plueckernet.io import write_lines
 
@@ -136,3 +139,31 @@ def test_the_settings_of_the_page_are_those_of_the_code() -> None:
         assert default in (f"`{value}`", f"{value:g}" if isinstance(value, int | float) else "") or (
             value is None and default in ("derived", "estimated")
         )
+
+
+def _keys(page: str, heading: str) -> set[str]:
+    """The names in the first column of the first table below a heading."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    table = re.split(r"\n\n", text[text.index(heading) :].partition("\n|---")[2], maxsplit=1)[0]
+    return set(re.findall(r"^\| `([a-z_A-Z]+)` \|", table, re.MULTILINE))
+
+
+def test_the_evidence_of_the_page_is_that_of_the_code() -> None:
+    assert _keys("registration.md", "## Evidence") == {field.name for field in fields(Evidence)}
+
+
+def test_the_page_of_the_result_has_the_keys_of_the_json(prelude: dict[str, object]) -> None:
+    result = prelude["result"]
+    assert isinstance(result, plueckernet.RegistrationResult)
+    assert _keys("result.md", "## The JSON") == set(result.to_dict())
+    motion = {field.name for field in fields(UnobservableMotion)}
+    assert _keys("result.md", "An object of `unobservable`") == motion
+    text = (DOCS / "result.md").read_text(encoding="utf-8")
+    assert all(f"`{field.name}`" in text for field in fields(Evidence))
+
+
+def test_the_architecture_names_every_module_of_the_estimation() -> None:
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    tree = text[text.index("  estimation/\n") : text.index("  models/ ")]
+    modules = {path.name for path in (DOCS.parent / "src/plueckernet/estimation").glob("*.py")} - {"__init__.py"}
+    assert set(re.findall(r"\b[a-z_]+\.py\b", tree)) == modules
