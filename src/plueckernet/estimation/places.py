@@ -16,7 +16,7 @@ from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.scoring import AnchoredLines
 
 _EXTENT_QUANTILE = 0.95  # of the distances from the centre, that the extent of a map is
-_MIN_EXTENT_RATIO = 2.0  # of the maps, from which on the smaller is looked for in places of the larger
+_MIN_EXTENT_RATIO = 3.0  # of the maps, from which on the smaller is looked for in places of the larger
 _SPACING = 1.2  # of the places, in extents of the small map
 _RADIUS = 2.1  # of a place: contains the small map wherever its centre is between those of the places
 _MIN_LINES = 12  # of a place

@@ -51,11 +51,11 @@ class PoseSearch:
     def run(self, seed: int = 0) -> Assessment:
         """The candidates after as many rounds as it takes."""
         assessment, judgement = Assessment.nothing(), self._settings.judgement
+        clear = max(judgement.clear_confidence, judgement.min_confidence)
         for number, assessment in enumerate(self._rounds(seed)):
             weighing = assessment.weighing
-            if weighing.confidence >= judgement.clear_confidence or (
-                number and weighing.presence >= judgement.min_confidence
-            ):
+            is_present = number > 0 and weighing.presence >= judgement.min_confidence
+            if is_present or weighing.confidence >= clear:
                 break
         return self._completed(self._with_family(assessment))
 
