@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from plueckernet.evaluation.acceptance import AcceptanceData
 from plueckernet.evaluation.acceptance_values import AcceptanceValues, Offender
 from plueckernet.evaluation.crop_pairs import segments
@@ -44,7 +46,7 @@ def save_picture(path: Path, entry: Offender, pair: LabelledPair, prediction: Pr
     with style():
         figure, axes = panels(len(poses), len(_VIEWS), height=3.2)
         for row, (title, pose) in zip(axes, poses.items(), strict=False):
-            moved = pose.inverse() @ pair.target
+            moved = pose.inverse() @ pair.target.to(torch.float64)
             for axis, view in zip(row, _VIEWS, strict=True):
                 _draw(axis, pair.source, moved, view)
             row[0].set_title(title)
