@@ -93,6 +93,7 @@ class RegistrationResult:
     matcher: str = ""  # name of the matcher
     centre: Float[Tensor, "3"] | None = None  # of the inliers, in the target frame
     group: int = -1  # that of the pose, see `Alternative`
+    exchangeable: int = 1  # poses that a symmetry of the maps makes exchangeable, this one included
     unobservable: tuple[UnobservableMotion, ...] = ()  # motions that the inliers leave undetermined
     warnings: tuple[str, ...] = ()  # what was noticed about the maps before the search, in sentences
 
@@ -167,6 +168,7 @@ class RegistrationResult:
             "centre": None if self.centre is None else self.centre.tolist(),
             "sigmas": self.sigmas(),
             "group": self.group,
+            "exchangeable": self.exchangeable,
             "unobservable": [asdict(motion) for motion in self.unobservable],
             "num_lines": list(self.num_lines),
             "num_matches": len(self.matches),
@@ -227,6 +229,7 @@ def assemble_result(
         confidence=verdict.confidence,
         calibrated=verdict.calibrated,
         evidence=assessment.evidence,
+        exchangeable=assessment.members,
         unobservable=unobservable,
         matches=_owned(rows),
         timings=dict(run.seconds),
@@ -308,6 +311,7 @@ def _from_document(document: Mapping[str, Any]) -> RegistrationResult:
         matcher=document["matcher"],
         centre=numbers(document["centre"]),
         group=document["group"],
+        exchangeable=document["exchangeable"],
         unobservable=tuple(UnobservableMotion.from_dict(motion) for motion in document["unobservable"]),
         warnings=tuple(document.get("warnings", ())),  # results of version 0.1.0 have none
     )
@@ -335,6 +339,7 @@ def _converted(document: Mapping[str, Any]) -> dict[str, Any]:
         "matcher": "",
         "centre": None,
         "group": -1,
+        "exchangeable": 1,
         "unobservable": [],
         "alternatives": alternatives,
     }

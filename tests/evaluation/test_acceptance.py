@@ -109,7 +109,7 @@ def prediction(pair: LabelledPair, **changes: object) -> Prediction:
         pair=0, status="found", accepted=True, reason="", truth=truth if pair.related else None, pose=truth, best=truth,
         lines=(len(pair.source), len(pair.target)), common=0, common_lines=0, matches=0, right=0, putative=0,
         putative_right=0, seconds={"pose": 0.5}, matchable=None, unmatchable=None, squared_error=None,
-        verdict="success", candidates=(candidate(truth),),
+        verdict="success", exchangeable=1, unobservable=False, candidates=(candidate(truth),),
         places=pair.places, band=pair.band, family=family, free_direction=None,
     )  # fmt: skip
     return replace(entry, **changes)

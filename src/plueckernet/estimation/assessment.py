@@ -43,6 +43,7 @@ class Assessment:
 
     candidates: tuple[AssessedCandidate, ...]
     weighing: Weighing
+    members: int = 1  # poses of the family that a symmetry of the maps makes exchangeable with the best
 
     @classmethod
     def nothing(cls) -> Assessment:
@@ -68,6 +69,10 @@ class Assessment:
         best = self.candidates[0].refinement
         inliers = maps.original_target(best.matches[:, 1])
         return unobservable_motions(inliers, maps.original_covariance(best.covariance), settings)
+
+    def exchangeable(self, members: int) -> Assessment:
+        """With the best candidate no more probable than any member of a family of poses that a symmetry relates."""
+        return replace(self, weighing=self.weighing.shared(members), members=members)
 
     def preferring(self, refinement: Refinement) -> Assessment:
         """With a given candidate put first, however probable it is."""

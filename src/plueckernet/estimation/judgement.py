@@ -12,13 +12,13 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from plueckernet.errors import InputError
 from plueckernet.estimation.evidence import Evidence
 from plueckernet.estimation.observability import UnobservableMotion
-from plueckernet.settings import check_fraction
+from plueckernet.settings import check_at_least, check_fraction
 
 _MIN_RATIO = 1e-3  # ratios below it are equally bad
 _MAX_CROWD_RATIO = 2.0  # larger ratios are equally bad
@@ -132,10 +132,12 @@ class JudgementSettings:
     """When a pose is accepted, and when the search ends."""
 
     min_confidence: float = 0.9
+    min_inliers: int = 6  # lines; fewer coincide by chance in a few of a thousand unrelated maps of a dozen lines
     clear_confidence: float = 0.997  # from which on no other poses are searched for
 
     def __post_init__(self) -> None:
         check_fraction(self, "min_confidence", "clear_confidence")
+        check_at_least(self, 1, "min_inliers")
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,10 @@ class Weighing:
     best: int  # the most probable one
     confidence: float  # probability that the best is right, or another that gives the same answer
     presence: float  # probability that any of them is right
+
+    def shared(self, members: int) -> Weighing:
+        """With the best candidate no more probable than any of so many exchangeable poses."""
+        return replace(self, confidence=min(self.confidence, self.presence / members))
 
     @classmethod
     def nothing(cls) -> Weighing:
@@ -190,6 +196,9 @@ def judge(
     )
     if presence < settings.min_confidence:
         reason = f"confidence below {settings.min_confidence:g}: {basis}"
+        return Verdict(Status.FAILED, confidence, reason, calibrated)
+    if evidence.inliers < settings.min_inliers:
+        reason = f"{basis}, but fewer than {settings.min_inliers} lines may coincide by chance"
         return Verdict(Status.FAILED, confidence, reason, calibrated)
     if unobservable:
         motions = " and ".join(motion.describe() for motion in unobservable)

@@ -78,7 +78,7 @@ class PoseSearch:
             if len(family) == 1:
                 return assessment
             members = [family.poses[row] for row in range(1, len(family))]
-            return self._assessed(self._refined(members, assessment.refined))
+            return self._assessed(self._refined(members, assessment.refined)).exchangeable(len(family))
 
     def _rounds(self, seed: int, earlier: Sequence[RefinedCandidate] = ()) -> Iterator[Assessment]:
         refined = list(earlier)

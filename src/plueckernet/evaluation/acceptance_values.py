@@ -129,7 +129,9 @@ class AcceptanceValues:
 def judged(prediction: Prediction, calibration: Calibration | None, limits: tuple[float, float] = RIGHT) -> Judged:
     """The verdict on kept evidence, so that another calibration needs no registration."""
     groups = [candidate.group for candidate in prediction.candidates]
-    verdict = rejudge(kept_evidence(prediction.candidates), groups, calibration)
+    verdict = rejudge(
+        kept_evidence(prediction.candidates), groups, calibration, prediction.exchangeable, prediction.unobservable
+    )
     return Judged(prediction, verdict.status, verdict.confidence, limits, verdict.best)
 
 

@@ -48,6 +48,8 @@ class Sample:
     groups: tuple[int, ...]
     right: tuple[bool, ...]
     related: bool = True
+    exchangeable: int = 1
+    unobservable: bool = False
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,8 @@ def sample(kind: str, prediction: Prediction) -> Sample | None:
         tuple(candidate.group for candidate in prediction.candidates),
         tuple(is_right(error) for error in prediction.candidate_errors),
         prediction.truth is not None,
+        prediction.exchangeable,
+        prediction.unobservable,
     )
 
 
@@ -188,7 +192,7 @@ def judge_samples(samples: Samples, calibrations: Sequence[Calibration]) -> list
     """Each row by its calibration."""
     judged = []
     for row, calibration in zip(samples.rows, calibrations, strict=True):
-        verdict = rejudge(row.evidence, row.groups, calibration)
+        verdict = rejudge(row.evidence, row.groups, calibration, row.exchangeable, row.unobservable)
         right = bool(row.right) and row.right[verdict.best]
         judged.append(JudgedSample(row, verdict.status, verdict.confidence, right))
     return judged

@@ -105,6 +105,8 @@ class Prediction:
     unmatchable: float | None  # of those that have none
     squared_error: float | None  # of a right pose, normalised by its covariance; six on average if that is honest
     verdict: str | None  # success, ambiguous or failed; None of methods that do not judge
+    exchangeable: int  # poses that a symmetry makes exchangeable, the best included
+    unobservable: bool  # whether the inliers leave a motion undetermined
     candidates: tuple[PredictedCandidate, ...]  # the best first; none of methods that do not judge
     places: tuple[str, ...]  # that the maps show, where the pair knows them
     band: str  # how hard the pair is, likewise
@@ -195,6 +197,8 @@ def _compared(pair: LinePair, estimate: Estimate, index: int, status: str, spent
         unmatchable=unmatchable,
         squared_error=None if result is None else _squared_error(result, pair),
         verdict=None if result is None else str(result.status),
+        exchangeable=1 if result is None else result.exchangeable,
+        unobservable=result is not None and bool(result.unobservable),
         candidates=() if result is None else _candidates(result),
         **_label(pair),
     )

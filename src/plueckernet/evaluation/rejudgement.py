@@ -19,13 +19,23 @@ class Rejudged:
     best: int = 0  # row of the most probable candidate
 
 
-def rejudge(evidence: Sequence[Evidence], groups: Sequence[int], calibration: Calibration | None) -> Rejudged:
-    """Weigh candidates against each other; without a calibration by that of descriptors, as :func:`register` does."""
+def rejudge(
+    evidence: Sequence[Evidence],
+    groups: Sequence[int],
+    calibration: Calibration | None,
+    exchangeable: int = 1,
+    unobservable: bool = False,
+) -> Rejudged:
+    """Weigh candidates against each other; without a calibration by that of descriptors, as :func:`register` does.
+
+    ``exchangeable`` is the number of poses that a symmetry relates, and ``unobservable`` whether a motion is.
+    """
     if not evidence:
         return Rejudged(Status.FAILED, 0.0)
-    weighing = weigh(evidence, groups, calibration or DESCRIPTOR_CALIBRATION)
+    weighing = weigh(evidence, groups, calibration or DESCRIPTOR_CALIBRATION).shared(exchangeable)
     verdict = judge(evidence[weighing.best], weighing, calibrated=calibration is not None)
-    return Rejudged(verdict.status, verdict.confidence, weighing.best)
+    undetermined = unobservable and verdict.status is Status.SUCCESS
+    return Rejudged(Status.AMBIGUOUS if undetermined else verdict.status, verdict.confidence, weighing.best)
 
 
 def kept_evidence(candidates: Sequence[PredictedCandidate]) -> tuple[Evidence, ...]:
