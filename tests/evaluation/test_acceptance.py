@@ -13,7 +13,7 @@ from plueckernet.data.protocols import AnyProtocol, LinePair, ScanProtocol
 from plueckernet.data.scenes import make_scene
 from plueckernet.errors import FormatError, InputError
 from plueckernet.estimation.evidence import Evidence
-from plueckernet.estimation.judgement import FEATURES, Calibration, Status
+from plueckernet.estimation.judgement import FEATURES, Calibration, JudgementSettings, Status
 from plueckernet.evaluation import acceptance_pairs, confidence
 from plueckernet.evaluation.acceptance import AcceptanceData, Calibrations, acceptance_values, read_calibrations
 from plueckernet.evaluation.acceptance_pairs import GROUPS, CropArchive, LabelledCrops, MapCases
@@ -341,7 +341,8 @@ def test_no_kind_and_no_place_dominates(samples):
 def test_only_successes_count_as_called(samples):
     (count,) = count_kinds(judge_samples(samples, [constant(9.0)] * 120))
     assert count.pairs == count.right.total == 120
-    assert count.called + count.ambiguous == 120
+    too_few = sum(row.evidence[0].inliers < JudgementSettings().min_inliers for row in samples.rows)
+    assert count.called + count.ambiguous == 120 - too_few
 
 
 def test_a_calibration_uses_real_pairs_and_says_so(folder, tmp_path, monkeypatch):
