@@ -236,6 +236,6 @@ def test_candidates_of_a_failure_can_be_shown(viewer: Viewer, watched: Watched, 
     until(watched, lambda: viewer._progress.value == 1.0, "the best candidate is shown")
     first = watched.seen()
     page.get_by_label("Pose").click()
-    page.get_by_role("option", name="candidate 2").click()
+    page.get_by_role("option", name="candidate 2", exact=True).click()
     until(watched, lambda: viewer.session.view.name == "candidate 2", "another pose")
     until(watched, lambda: changed_fraction(first, watched.seen()) > 0.01, "another picture")

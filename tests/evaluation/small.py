@@ -38,7 +38,7 @@ def scenes_folder(folder: Path, kind: str, count: int) -> Path:
 
 def pairs_folder(folder: Path) -> tuple[Path, LinePair]:
     """A prepared dataset with one recorded pair, and that pair."""
-    pair = sample_pair(make_scene("outdoor", 2), PaperProtocol(), 0)
+    pair = sample_pair(make_scene("indoor", 2), PaperProtocol(), 0)
     (folder / "test").mkdir(parents=True)
     entries = [SceneEntry(name, "test", len(lines)) for name, lines in (("a", pair.source), ("b", pair.target))]
     for entry, lines in zip(entries, (pair.source, pair.target), strict=True):
