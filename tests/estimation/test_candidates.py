@@ -48,19 +48,19 @@ def test_polishing_brings_a_rough_pose_nearer(search):
 
 def test_distinct_poses_are_far_enough_apart(search):
     _, _, _, hypotheses, _ = search
-    rows = distinct_poses(hypotheses.poses, hypotheses.scores, THRESHOLD, 50, 0.0)
+    rows = distinct_poses(hypotheses.poses, hypotheses.scores, THRESHOLD, 50)
     chosen = [hypotheses.poses[row] for row in rows]
     assert 1 < len(chosen) <= 50
     assert not any(are_close(a, b, THRESHOLD) for i, a in enumerate(chosen) for b in chosen[:i])
-    coarse = distinct_poses(hypotheses.poses, hypotheses.scores, THRESHOLD, 50, 0.0, Distinctness(1e3, 3.1 / 0.14))
+    coarse = distinct_poses(hypotheses.poses, hypotheses.scores, THRESHOLD, 50, Distinctness(1e3, 3.1 / 0.14))
     assert len(coarse) < len(rows)
 
 
 def test_poses_are_compared_block_by_block_as_all_at_once(search, monkeypatch):
     _, _, _, hypotheses, _ = search
-    at_once = distinct_poses(hypotheses.poses, hypotheses.scores, THRESHOLD, 50, 0.0)
+    at_once = distinct_poses(hypotheses.poses, hypotheses.scores, THRESHOLD, 50)
     monkeypatch.setattr("plueckernet.estimation.distinct._BLOCK", 7)
-    assert torch.equal(distinct_poses(hypotheses.poses, hypotheses.scores, THRESHOLD, 50, 0.0), at_once)
+    assert torch.equal(distinct_poses(hypotheses.poses, hypotheses.scores, THRESHOLD, 50), at_once)
 
 
 @pytest.mark.parametrize("count", [0, 3])

@@ -57,7 +57,7 @@ def select_candidates(
     if not len(hypotheses.scores):
         return Candidates(())
     rows = distinct_poses(
-        hypotheses.poses, hypotheses.scores, match_scorer.threshold, settings.max_distinct, 0.0, settings.distinctness
+        hypotheses.poses, hypotheses.scores, match_scorer.threshold, settings.max_distinct, settings.distinctness
     )
     if not len(rows):  # no hypothesis explains any match
         return Candidates(())

@@ -22,6 +22,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from plueckernet.estimation.ransac import in_double
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, pair_residuals
 from plueckernet.geometry.pose import Pose
 
@@ -67,7 +68,7 @@ def match_free_poses(
     translations = (torch.cat([cells for _, cells in peaks]) + 1 - _GRID_SIZE / 2) * cell_size
     order = excess.argsort(descending=True, stable=True)[:count]
     poses = _moved_to_pairs(Pose(rotations[order], translations[order]), source, target, threshold, cell_size)
-    return _in_double(poses).to(device)
+    return in_double(poses).to(device)
 
 
 def _voters(lines: AnchoredLines, threshold: InlierThreshold) -> AnchoredLines:
@@ -261,9 +262,3 @@ def _separate(close: Bool[Tensor, "n n"], count: int) -> list[int]:
         chosen.append(int(remaining.argmax()))
         remaining &= ~matrix[chosen[-1]]
     return chosen
-
-
-def _in_double(poses: Pose) -> Pose:
-    """Poses in double precision, with rotations as orthonormal as that."""
-    u, _, vt = torch.linalg.svd(poses.rotation.double())
-    return Pose(u @ vt, poses.translation.double())

@@ -48,12 +48,11 @@ def distinct_poses(
     scores: Float[Tensor, " h"],
     threshold: InlierThreshold,
     max_count: int,
-    min_score_ratio: float,
     settings: Distinctness = Distinctness(),
 ) -> Int[Tensor, " k"]:
-    """Greedily the best poses that are distinct from all better ones, down to a fraction of the best score."""
+    """Greedily the best poses of a positive score that are distinct from all better ones."""
     order = scores.argsort(descending=True, stable=True)
-    order = order[scores[order] > min_score_ratio * scores[order[:1]]]
+    order = order[scores[order] > 0]
     chosen = order[:0]
     for block in order.split(_BLOCK):
         block = block[~close_poses(poses[block], poses[chosen], threshold, settings).any(1)]

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.matching import Matches
 from plueckernet.estimation.refinement import RefinedCandidate
 from plueckernet.estimation.scoring import RowScorer
 from plueckernet.estimation.verification import Explained, MapScorer
-from plueckernet.geometry.pose import Pose, stacked
-
-_SHIFTS = 48  # of a pose, to learn what it would explain by chance
-_SHIFT_RANGE = 0.15, 0.75  # radii of the map: far enough to part true matches, near enough to keep the overlap
-_MIN_DEVIATION = 0.3  # lines, added to the standard deviation: few lines cannot tell how much chance varies
+from plueckernet.geometry.pose import stacked
 
 
 @dataclass(frozen=True)
@@ -64,7 +58,6 @@ def gather_evidence(
     evidence = []
     for row, candidate in enumerate(refined):
         others = scores[:row] + scores[row + 1 :]
-        stand_out, chance_lines = _stand_out(poses[row], candidate.score, map_scorer)
         fractions = _fractions(explained, row)
         evidence.append(
             Evidence(
@@ -74,8 +67,8 @@ def gather_evidence(
                 source_explained=fractions[0],
                 target_explained=fractions[1],
                 smaller_explained=fractions[0] if maps.core_counts[0] < maps.core_counts[1] else fractions[1],
-                stand_out=stand_out,
-                chance_lines=chance_lines,
+                stand_out=candidate.stand_out,
+                chance_lines=candidate.chance_lines,
                 crowd_ratio=crowd / max(candidate.score, 1e-9),
                 runner_up_ratio=max(others) / max(candidate.score, 1e-9) if others else None,
                 lateral_support=lateral_support(maps.target.lines.direction[candidate.refinement.matches[:, 1]]),
@@ -89,24 +82,6 @@ def lateral_support(directions: Float[Tensor, "k 3"]) -> float:
     """The number of lines that resist a shift in the direction of least resistance, each by its squared sine."""
     along = directions.mT @ directions
     return max(0.0, len(directions) - float(torch.linalg.eigvalsh(along)[-1]))
-
-
-def _stand_out(pose: Pose, score: float, scorer: MapScorer) -> tuple[float, float]:
-    """How far the score lies above that of the shifted pose, and how many lines that explains."""
-    shifts = _shifts(str(pose.translation.device))
-    shifted = Pose(pose.rotation.expand(len(shifts), 3, 3), pose.translation + shifts)
-    explained = scorer.explained(shifted)
-    scores = scorer.score(explained)
-    return float((score - scores.mean()) / (scores.std() + _MIN_DEVIATION)), float(explained.lines.mean())
-
-
-@lru_cache(maxsize=8)
-def _shifts(device: str) -> Float[Tensor, "s 3"]:
-    """The same shifts every time, in all directions."""
-    generator = torch.Generator().manual_seed(0)
-    direction = normalize(torch.randn(_SHIFTS, 3, generator=generator, dtype=torch.float64), dim=-1)
-    low, high = _SHIFT_RANGE
-    return (direction * torch.linspace(low, high, _SHIFTS, dtype=torch.float64)[:, None]).to(device)
 
 
 def _fractions(explained: Explained, row: int) -> tuple[float, float]:

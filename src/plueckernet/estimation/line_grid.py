@@ -25,7 +25,7 @@ class LineGrid:
     """The segments of a map by the cells that they pass within the inlier distance."""
 
     def __init__(self, lines: AnchoredLines, threshold: InlierThreshold) -> None:
-        half_length = _half_length(lines)
+        half_length = lines.segment_half_length
         self._threshold = threshold
         self._cell_size = max(_MARGINS_PER_CELL * threshold.distance, _MIN_CELL_SIZE)
         self._table = torch.cat([lines.lines.direction, lines.anchor, half_length[:, None]], -1)
@@ -46,7 +46,7 @@ class LineGrid:
         offset = points.flatten(0, 1)[query] - anchor
         along = (offset * direction).sum(-1)
         cosine = (directions.flatten(0, 1)[query] * direction).sum(-1)
-        moved_half_length = _half_length(moved)[query % points.shape[1]]
+        moved_half_length = moved.segment_half_length[query % points.shape[1]]
         gap = (along.abs() - half_length[:, 0]).sub_(moved_half_length).clamp_min_(0)
         across = offset.square().sum(-1).sub_(along.square_()).clamp_min_(0)
         square = across.addcmul_(gap, gap).mul_(self._threshold.distance**-2)
@@ -83,7 +83,3 @@ class LineGrid:
         index = (points / self._cell_size + _GRID_SIZE / 2).long()
         x, y, z = index.clamp_(0, _GRID_SIZE - 1).unbind(-1)
         return (x * _GRID_SIZE + y) * _GRID_SIZE + z
-
-
-def _half_length(lines: AnchoredLines) -> Float[Tensor, " n"]:
-    return lines.lines.lengths() / 2 if lines.half_length is None else lines.half_length

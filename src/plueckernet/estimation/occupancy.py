@@ -17,7 +17,7 @@ class Occupancy:
 
     def __init__(self, lines: AnchoredLines, cell_size: float) -> None:
         self._cell_size = cell_size
-        half = _half_length(lines)
+        half = lines.segment_half_length
         count = (2 * half / cell_size).ceil().long().clamp(1, 2 * _GRID_SIZE)
         row = torch.arange(len(lines), device=count.device).repeat_interleave(count)
         sample = torch.arange(len(row), device=count.device) - (count.cumsum(0) - count)[row]
@@ -29,7 +29,7 @@ class Occupancy:
     def coverage(self, poses: Pose, lines: AnchoredLines) -> Float[Tensor, "h m"]:
         """The fraction of each moved line inside occupied cells, sampled at three points."""
         middle = poses.act(lines.anchor)  # (h, m, 3)
-        arm = (lines.lines.direction * _half_length(lines)[:, None] / 2) @ poses.rotation.mT
+        arm = (lines.lines.direction * lines.segment_half_length[:, None] / 2) @ poses.rotation.mT
         inside = [self._occupied[self._cell(point)].float() for point in (middle - arm, middle, middle + arm)]
         return (inside[0] + inside[1] + inside[2]) / 3
 
@@ -48,7 +48,3 @@ def _dilated(grid: Bool[Tensor, "x y z"]) -> Bool[Tensor, "x y z"]:
         wide.narrow(axis, 0, _GRID_SIZE - 1).logical_or_(upper)
         grid = wide
     return grid
-
-
-def _half_length(lines: AnchoredLines) -> Float[Tensor, " n"]:
-    return lines.lines.lengths() / 2 if lines.half_length is None else lines.half_length

@@ -154,7 +154,7 @@ class _FamilySearch:
         threshold = self._maps.threshold
         rows = (~close_poses(poses, known, threshold).any(1)).nonzero()[:, 0]
         rank = -rows.to(poses.rotation.dtype) + poses.rotation.shape[0]
-        return rows[distinct_poses(poses[rows], rank, threshold, len(rows), 0.0)]
+        return rows[distinct_poses(poses[rows], rank, threshold, len(rows))]
 
 
 def _composed(left: Pose, right: Pose) -> Pose:

@@ -54,7 +54,7 @@ class Hypotheses:
     def merged(self, poses: Pose, scores: Float[Tensor, " n"], drawn: int = 0) -> Hypotheses:
         """The best of these and of new poses."""
         scores, order = scores.topk(min(self.limit, len(scores)))
-        poses = _in_double(poses[order])
+        poses = in_double(poses[order])
         if not len(self.scores):
             return Hypotheses(poses, scores, self.drawn + drawn, self.limit)
         total = len(self.scores) + len(scores)
@@ -122,7 +122,7 @@ def _nonzero(mask: Bool[Tensor, "r c"]) -> Int[Tensor, " p"]:
     return mask.flatten().nonzero()[:, 0]
 
 
-def _in_double(poses: Pose) -> Pose:
+def in_double(poses: Pose) -> Pose:
     """Poses of single precision with rotations made orthonormal in double precision."""
     x, y, _ = poses.rotation.double().unbind(-1)
     x = normalize(x, dim=-1)

@@ -105,9 +105,11 @@ class Refinement:
 
 @dataclass(frozen=True, eq=False)
 class RefinedCandidate:
-    """A refinement with its verification score."""
+    """A refinement and how well it explains both maps."""
 
-    score: float
+    score: float  # of the verification
+    stand_out: float  # score over that of the shifted pose, in standard deviations of the latter
+    chance_lines: float  # lines that the shifted pose explains on average
     refinement: Refinement
 
 
@@ -138,7 +140,7 @@ def refine_candidates(
         refinement = refine_pose(candidate, maps.source, maps.target, maps.threshold, known, brief)
         if refinement is not None and not is_known(refinement.pose):
             score = float(scorer.scores(Pose(refinement.pose.rotation[None], refinement.pose.translation[None])))
-            refined.append(RefinedCandidate(score, refinement))
+            refined.append(RefinedCandidate(score, *scorer.stand_out(refinement.pose, score), refinement))
     return sorted(refined, key=lambda candidate: -candidate.score)
 
 

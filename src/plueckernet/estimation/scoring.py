@@ -55,6 +55,13 @@ class AnchoredLines:
         half_length = None if self.half_length is None else self.half_length.to(where)
         return AnchoredLines(self.lines.to(where), self.anchor.to(where), half_length)
 
+    @property
+    def segment_half_length(self) -> Float[Tensor, " n"]:
+        """The half length, where only segments make sense."""
+        if self.half_length is None:
+            raise InputError("expected segments, got infinite lines")
+        return self.half_length
+
     def __len__(self) -> int:
         return len(self.lines)
 

@@ -72,9 +72,9 @@ class PoseSearch:
         """With all poses that a symmetry of either map makes exchangeable with the best one."""
         if assessment.weighing.presence < self._settings.judgement.min_confidence:
             return assessment
-        poses = [candidate.refinement.pose for candidate in assessment.candidates]
+        poses = stacked([candidate.refinement.pose for candidate in assessment.candidates])
         with self._stage("judge"):
-            family = pose_family(poses[0], stacked(poses[1:]), self._maps, self._map_scorer, self._settings.family)
+            family = pose_family(poses[0], poses[1:], self._maps, self._map_scorer, self._settings.family)
             if len(family) == 1:
                 return assessment
             members = [family.poses[row] for row in range(1, len(family))]

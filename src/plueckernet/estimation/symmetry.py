@@ -267,7 +267,7 @@ def _checked(
         fit, hits, start = fit + best.sum(1), hits + (best > 0).sum(1), stop
         kept = (hits >= _MIN_HITS * min(stop, len(order))).nonzero()[:, 0]
         kept = kept[fit[kept].topk(min(_MAX_COMPARED, len(kept))).indices]
-        kept = kept[distinct_poses(poses[kept], fit[kept], threshold, count, 0.0)]
+        kept = kept[distinct_poses(poses[kept], fit[kept], threshold, count)]
         poses, fit, hits = poses[kept], fit[kept], hits[kept]
     return poses
 
@@ -300,7 +300,7 @@ def _verified(
     if not poses.rotation.shape[0]:
         return poses
     scores = scorer.scores(poses)
-    return poses[distinct_poses(poses, scores, threshold, settings.max_symmetries, 0.0)]
+    return poses[distinct_poses(poses, scores, threshold, settings.max_symmetries)]
 
 
 def _is_symmetry(

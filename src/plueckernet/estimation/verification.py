@@ -21,10 +21,12 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from plueckernet.estimation.line_grid import LineGrid
 from plueckernet.estimation.occupancy import Occupancy
@@ -34,6 +36,9 @@ from plueckernet.settings import check_at_least, check_positive
 
 _INFINITE_LINES = 256  # of a map of infinite lines, which no grid can hold, that are compared with all of the other
 _POSE_LINES = 400_000  # poses times lines that are looked up in the grids at once
+_SHIFTS = 48  # of a pose, to learn what it would explain by chance
+_SHIFT_RANGE = 0.15, 0.75  # radii of the map: far enough to part true matches, near enough to keep the overlap
+_MIN_DEVIATION = 0.3  # lines, added to the standard deviation: few lines cannot tell how much chance varies
 
 
 @dataclass(frozen=True)
@@ -130,6 +135,17 @@ class MapScorer:
         scores, order = self.scores(poses[rows]).sort(descending=True, stable=True)
         return rows[order[:count]], scores[:count]
 
+    def stand_out(self, pose: Pose, score: float) -> tuple[float, float]:
+        """How far the score of a pose lies above that of the same pose shifted, and how many lines that explains.
+
+        The first is in standard deviations of the scores of many shifts, the second a mean over them: what the maps
+        explain by chance.
+        """
+        shifts = _shifts(str(pose.translation.device))
+        explained = self.explained(Pose(pose.rotation.expand(len(shifts), 3, 3), pose.translation + shifts))
+        scores = self.score(explained)
+        return float((score - scores.mean()) / (scores.std() + _MIN_DEVIATION)), float(explained.lines.mean())
+
     def _rough_scores(self, poses: Pose) -> Float[Tensor, " h"]:
         """The score on some lines of each map; of infinite lines, on some of the source against all of the target."""
         source = self._source.sample(self._settings.screening_lines)
@@ -193,3 +209,12 @@ def _weights(lines: AnchoredLines, bundle: InlierThreshold) -> Float[Tensor, " n
     sizes = torch.cat([(pair_residuals(identity, lines[rows], lines, bundle)[0] < 1).sum(1) for rows in blocks])
     weight = 1 / sizes.clamp_min(1)
     return weight / weight.mean()
+
+
+@lru_cache(maxsize=8)
+def _shifts(device: str) -> Float[Tensor, "s 3"]:
+    """The same shifts every time, in all directions."""
+    generator = torch.Generator().manual_seed(0)
+    direction = normalize(torch.randn(_SHIFTS, 3, generator=generator, dtype=torch.float64), dim=-1)
+    low, high = _SHIFT_RANGE
+    return (direction * torch.linspace(low, high, _SHIFTS, dtype=torch.float64)[:, None]).to(device)

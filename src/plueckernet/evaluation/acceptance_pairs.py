@@ -19,8 +19,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from plueckernet.errors import FormatError, InputError
-from plueckernet.evaluation.crop_pairs import UNIT, CropPair, fingerprint, read_pairs
+from plueckernet.evaluation.crop_pairs import UNIT
 from plueckernet.evaluation.crop_results import OVERLAPS, band_name
+from plueckernet.evaluation.crops import CropFile, crops_of
 from plueckernet.evaluation.protocols import EvaluationProtocol, LabelledPair
 from plueckernet.evaluation.sources import file_hash
 from plueckernet.geometry import LineSet, Pose
@@ -71,41 +72,19 @@ class CropArchive:
         return _about_centre(source, target, pose, str(arrays["place"][index]), band)
 
 
-@dataclass(frozen=True)
-class LabelledCrops:
+class LabelledCrops(CropFile):
     """The crops of a file that ``plueckernet evaluate crops`` wrote, by band."""
-
-    file: Path
-    recorded = True
 
     @property
     def name(self) -> str:
         """That of the file."""
         return f"labelled-{self.file.stem}"
 
-    @property
-    def label(self) -> str:
-        """For tables and figures."""
-        return f"crops of {self.file.name}"
-
-    def config(self) -> dict[str, Any]:
-        """What predictions depend on."""
-        return {"crops": fingerprint(_crops(self.file))}
-
-    def size(self, _protocol: EvaluationProtocol) -> int | None:
-        """Number of pairs."""
-        return len(_crops(self.file))
-
     def pair(self, _protocol: EvaluationProtocol, index: int) -> LabelledPair:
         """The pair of that number."""
-        crop = _crops(self.file)[index]
+        crop = crops_of(self.file)[index]
         band, pair = band_name(*OVERLAPS[crop.overlap]), crop.pair
         return LabelledPair(pair.source, pair.target, pair.target_T_source, pair.matches, (crop.place,), band)
-
-
-@cache
-def _crops(file: Path) -> list[CropPair]:
-    return read_pairs(file)
 
 
 @cache

@@ -53,25 +53,26 @@ class CropFile:
 
     def config(self) -> dict[str, Any]:
         """What predictions depend on."""
-        return {"crops": fingerprint(_crops(self.file))}
+        return {"crops": fingerprint(crops_of(self.file))}
 
     def size(self, _protocol: EvaluationProtocol) -> int | None:
         """Number of pairs."""
-        return len(_crops(self.file))
+        return len(crops_of(self.file))
 
     def pair(self, _protocol: EvaluationProtocol, index: int) -> LinePair:
         """The pair of that number."""
-        return _crops(self.file)[index].pair
+        return crops_of(self.file)[index].pair
 
 
 @cache
-def _crops(file: Path) -> list[CropPair]:
+def crops_of(file: Path) -> list[CropPair]:
+    """The pairs of a file, read once."""
     return read_pairs(file)
 
 
 def evaluate_crops(file: Path, matcher: str, runner: Runner) -> ResultDocument[CropValues]:
     """Measure one matcher on the pairs of a file."""
-    method, crops = register_method(matcher), _crops(file)
+    method, crops = register_method(matcher), crops_of(file)
     (predictions,) = runner.run([Cell(CropFile(file), Recorded(), method)], len(crops))
     outcomes = [
         CropOutcome(crop.place, crop.overlap, prediction.outcome())

@@ -289,9 +289,7 @@ def _line_motion(scaled: Tensor, rotation: Tensor, translation: Tensor) -> Tenso
 
 
 def stacked(poses: Sequence[Pose]) -> Pose:
-    """Single poses as one batch."""
-    if not poses:
-        return Pose.identity(0)
+    """Single poses, at least one, as a batch."""
     return Pose(torch.stack([pose.rotation for pose in poses]), torch.stack([pose.translation for pose in poses]))
 
 
