@@ -18,12 +18,12 @@ THRESHOLD = InlierThreshold(0.4, 0.14)
 def search():
     source, target, pose, _ = matched_lines(wrong=0.6, seed=3)
     scorer, weight = RowScorer(source, target, THRESHOLD), torch.ones(len(source), dtype=torch.float64)
-    return scorer, weight, MapScorer(source, target, THRESHOLD), ransac_pose(scorer, weight), pose
+    return scorer, MapScorer(source, target, THRESHOLD), ransac_pose(scorer, weight), pose
 
 
 def test_the_right_pose_is_the_first_candidate(search):
-    scorer, weight, maps, hypotheses, pose = search
-    candidates = select_candidates(hypotheses, weight, scorer, maps)
+    scorer, maps, hypotheses, pose = search
+    candidates = select_candidates(hypotheses, scorer, maps)
     turn, shift = errors(candidates.poses[0], pose)
     assert turn < 3
     assert shift < 0.3
@@ -33,13 +33,13 @@ def test_the_right_pose_is_the_first_candidate(search):
 
 
 def test_candidates_are_limited(search):
-    scorer, weight, maps, hypotheses, _ = search
+    scorer, maps, hypotheses, _ = search
     limited = CandidateSettings(max_candidates=2, min_candidate_score_ratio=0.0)
-    assert len(select_candidates(hypotheses, weight, scorer, maps, limited).poses) <= 2
+    assert len(select_candidates(hypotheses, scorer, maps, limited).poses) <= 2
 
 
 def test_polishing_brings_a_rough_pose_nearer(search):
-    scorer, _, _, _, pose = search
+    scorer, _, _, pose = search
     rough = Pose.exp(torch.tensor([[0.02, -0.02, 0.01, 0.05, 0.05, -0.05]], dtype=torch.float64)) @ pose
     before, after = (errors(candidate, pose) for candidate in (rough[0], polished(rough, scorer)[0]))
     assert after[0] < before[0]
@@ -47,7 +47,7 @@ def test_polishing_brings_a_rough_pose_nearer(search):
 
 
 def test_distinct_poses_are_far_enough_apart(search):
-    _, _, _, hypotheses, _ = search
+    _, _, hypotheses, _ = search
     rows = distinct_poses(hypotheses.poses, hypotheses.scores, THRESHOLD, 50)
     chosen = [hypotheses.poses[row] for row in rows]
     assert 1 < len(chosen) <= 50
@@ -57,7 +57,7 @@ def test_distinct_poses_are_far_enough_apart(search):
 
 
 def test_poses_are_compared_block_by_block_as_all_at_once(search, monkeypatch):
-    _, _, _, hypotheses, _ = search
+    _, _, hypotheses, _ = search
     at_once = distinct_poses(hypotheses.poses, hypotheses.scores, THRESHOLD, 50)
     monkeypatch.setattr("plueckernet.estimation.distinct._BLOCK", 7)
     assert torch.equal(distinct_poses(hypotheses.poses, hypotheses.scores, THRESHOLD, 50), at_once)
@@ -65,8 +65,8 @@ def test_poses_are_compared_block_by_block_as_all_at_once(search, monkeypatch):
 
 @pytest.mark.parametrize("count", [0, 3])
 def test_hypotheses_without_any_score_give_no_candidate(search, count):
-    scorer, weight, maps, _, _ = search
+    scorer, maps, _, _ = search
     shift = torch.full((count, 3), 1e3, dtype=torch.float64)
     poses = Pose(torch.eye(3, dtype=torch.float64).expand(count, 3, 3), shift)
     nothing = Hypotheses(poses, torch.zeros(count), drawn=1, limit=10)
-    assert select_candidates(nothing, weight, scorer, maps).poses == ()
+    assert select_candidates(nothing, scorer, maps).poses == ()

@@ -10,6 +10,8 @@ from plueckernet.errors import InputError
 from plueckernet.estimation.consistency import MatchGraph
 from plueckernet.estimation.hypotheses import HypothesisSettings, propose_poses, seed_pairs
 from plueckernet.estimation.maps import MapPair
+from plueckernet.estimation.matching import Matches
+from plueckernet.estimation.ransac import Hypotheses, draw_pairs, solve_pairs
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, RowScorer
 from plueckernet.geometry import LineSet, Pose
 
@@ -36,14 +38,38 @@ def closest(hypotheses, pose):
     return min(max(errors(hypotheses.poses[i], pose)) for i in range(len(hypotheses.scores)))
 
 
-def test_a_small_group_is_proposed_in_the_second_round():
+def test_a_small_group_is_proposed_beside_the_largest():
     maps, scorer, probability, poses = grouped_matches((200, 12))
-    drawn, seeded, match_free = propose_poses(maps, scorer, probability, HypothesisSettings(draws=200))
+    drawn = solve_pairs(scorer, draw_pairs(MatchGraph.of(scorer, probability).draw_weights(), 200, 0))
+    drawn = Hypotheses.none(2000).merged(drawn, scorer.scores(drawn, probability), 200)
     assert closest(drawn, poses[0]) < 1e-3
     assert closest(drawn, poses[1]) > 1
-    assert closest(seeded, poses[1]) < 1e-3
-    assert seeded.drawn > drawn.drawn > 0
+    proposed, match_free = propose_poses(maps, scorer, probability, HypothesisSettings(draws=200))
+    assert closest(proposed, poses[0]) < 1e-3
+    assert closest(proposed, poses[1]) < 1e-3
     assert match_free.scores.tolist() == sorted(match_free.scores.tolist(), reverse=True)
+
+
+def test_matches_of_parts_have_a_round_of_their_own():
+    maps, scorer, probability, poses = grouped_matches((60, 9, 9))
+    rows = torch.arange(78)
+    asked = []
+
+    def parts():
+        for part_rows in (rows[60:69], rows[69:]):
+            asked.append(len(part_rows))
+            yield Matches(part_rows, part_rows, probability[part_rows])
+
+    largest = rows[:60]
+    scorer = RowScorer(maps.source[largest], maps.target[largest], THRESHOLD)
+    rounds = propose_poses(maps, scorer, probability[:60], parts=parts())
+    first = next(rounds)
+    assert asked == []
+    assert min(closest(first, pose) for pose in poses[1:]) > 1
+    second = next(rounds)
+    assert asked == [9, 9]
+    assert max(closest(second, pose) for pose in poses[1:]) < 1e-3
+    assert second.scores.tolist() == sorted(second.scores.tolist(), reverse=True)
 
 
 def test_seeds_are_pairs_of_one_group_that_are_not_parallel():

@@ -5,9 +5,10 @@ import torch
 
 from plueckernet.data.scenes import make_scene
 from plueckernet.estimation.maps import MapPair
-from plueckernet.estimation.places import place_pairs
+from plueckernet.estimation.places import BEST_PLACES, place_pairs, promising_places
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet, Pose
+from plueckernet.matchers import load_matcher
 
 SETTINGS = RegistrationSettings(max_lines=60)
 ROOMS = 6
@@ -25,7 +26,7 @@ def row_of_rooms() -> LineSet:
 
 
 def places(maps: MapPair) -> list[MapPair]:
-    return list(place_pairs(maps, lambda source, target: SETTINGS.normalize(source.lines, target.lines)))
+    return [SETTINGS.normalize(*pair) for pair in place_pairs(maps)]
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -37,6 +38,16 @@ def test_the_small_map_is_inside_one_of_the_places(swapped):
     whole = [pair.all_source if swapped else pair.all_target for pair in pairs]
     assert max(map(len, whole)) < 3 * len(small) < len(large)
     assert any(len(place) >= len(small) for place in whole)
+
+
+def test_the_place_of_the_small_map_is_the_most_promising():
+    matcher = load_matcher("invariant")
+    small, large = room(3), row_of_rooms()
+    maps = SETTINGS.normalize(small, large)
+    best = promising_places(maps, SETTINGS.normalize, lambda pair: matcher.putative_matches(pair, 200))
+    assert len(best) <= BEST_PLACES
+    inside = (best[0][1].endpoints.mean(1)[:, 0] - 3 * SPACING).abs() < SPACING / 2
+    assert int(inside.sum()) > 0.8 * len(small)
 
 
 def test_maps_of_like_extents_have_no_places():

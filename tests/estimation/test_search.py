@@ -30,10 +30,21 @@ class CountedRounds:
             yield hypotheses
 
 
-def search_of(source, target, settings):
+class CountedMatches:
+    """Matches parts of maps, and remembers how many lines they had."""
+
+    def __init__(self):
+        self.counts = []
+
+    def __call__(self, maps):
+        self.counts.append(maps.core_counts)
+        return MATCHER.putative_matches(maps, 800)
+
+
+def search_of(source, target, settings, match=None):
     maps = settings.normalize(source, target)
     matches = MATCHER.putative_matches(maps, settings.max_matches)
-    return PoseSearch(maps, matches, MATCHER.calibration, settings), maps
+    return PoseSearch(maps, matches, MATCHER.calibration, settings, match=match), maps
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +66,13 @@ def test_a_clear_pose_ends_the_search(pair, monkeypatch):
 
 def test_without_a_clear_pose_every_round_is_tried(pair, monkeypatch):
     rounds = CountedRounds(monkeypatch)
+    parts = CountedMatches()
     other = make_scene("outdoor", 5)
     with torch.inference_mode():
-        search, _ = search_of(pair.source, other, RegistrationSettings())
+        search, _ = search_of(pair.source, other, RegistrationSettings(), parts)
         assessment = search.run()
     assert rounds.count == 3
+    assert len(parts.counts) == 8  # four parts of the source, two of the target
     assert assessment.weighing.confidence < 0.9
 
 

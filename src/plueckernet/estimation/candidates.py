@@ -47,7 +47,6 @@ class Candidates:
 
 def select_candidates(
     hypotheses: Hypotheses,
-    probability: Float[Tensor, " k"],
     match_scorer: RowScorer,
     map_scorer: MapScorer,
     settings: CandidateSettings = CandidateSettings(),
@@ -64,11 +63,10 @@ def select_candidates(
     poses = hypotheses.poses[rows]
     rows, scores = map_scorer.best(poses, settings.max_verified)
     crowd = scores[_CROWD] if len(scores) > _CROWD.start else scores
-    poses = poses[rows[: settings.max_polished]]
-    poses = _improved(poses, polished(poses, match_scorer, noise), probability, match_scorer)
-    rows, scores = map_scorer.best(poses, settings.max_candidates)
+    poses, scores = poses[rows[: settings.max_polished]], scores[: settings.max_polished]
+    poses, scores = _improved(poses, scores, polished(poses, match_scorer, noise), map_scorer)
     least = settings.min_candidate_score_ratio * float(scores[0])
-    kept = [row for rank, row in enumerate(rows.tolist()) if rank < 2 or scores[rank] > least]
+    kept = [row for row in range(min(settings.max_candidates, len(scores))) if row < 2 or scores[row] > least]
     return Candidates(tuple(poses[row] for row in kept), float(crowd.mean()))
 
 
@@ -84,10 +82,15 @@ def polished(poses: Pose, scorer: RowScorer, noise: NoiseSettings = NoiseSetting
     return Pose.exp(xi) @ poses
 
 
-def _improved(poses: Pose, changed: Pose, probability: Tensor, scorer: RowScorer) -> Pose:
-    """Each pose or its changed version, whichever explains more of the matches."""
-    better = scorer.scores(changed, probability) > scorer.scores(poses, probability)
-    return Pose(
+def _improved(
+    poses: Pose, scores: Float[Tensor, " h"], changed: Pose, scorer: MapScorer
+) -> tuple[Pose, Float[Tensor, " h"]]:
+    """Each pose or its changed version, whichever explains more of both maps, best first with their scores."""
+    changed_scores = scorer.scores(changed)
+    better = changed_scores > scores
+    poses = Pose(
         torch.where(better[:, None, None], changed.rotation, poses.rotation),
         torch.where(better[:, None], changed.translation, poses.translation),
     )
+    scores, order = torch.maximum(scores, changed_scores).sort(descending=True, stable=True)
+    return poses[order], scores

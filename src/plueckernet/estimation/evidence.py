@@ -14,7 +14,7 @@ from plueckernet.estimation.matching import Matches
 from plueckernet.estimation.refinement import RefinedCandidate
 from plueckernet.estimation.scoring import RowScorer
 from plueckernet.estimation.verification import Explained, MapScorer
-from plueckernet.geometry.pose import stacked
+from plueckernet.geometry.pose import Pose, stacked
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Evidence:
     crowd_ratio: float  # mean score of many other hypotheses over that of this pose
     runner_up_ratio: float | None  # score of the best other pose over that of this one; None: no other pose was found
     lateral_support: float  # inliers across the direction that most of them are parallel to
-    matcher_agreement: float  # fraction of the matcher's probability on pairs that coincide
+    matcher_agreement: float  # fraction of the matcher's probability on pairs that coincide, of the maps or of parts
 
     @classmethod
     def nothing(cls) -> Evidence:
@@ -44,16 +44,15 @@ def gather_evidence(
     refined: Sequence[RefinedCandidate],
     crowd: float,
     maps: MapPair,
-    matches: Matches,
-    match_scorer: RowScorer,
+    matches: Sequence[Matches],
     map_scorer: MapScorer,
 ) -> list[Evidence]:
-    """The evidence for each of the refined candidates."""
+    """The evidence for each of the refined candidates, from the matches of the maps and of parts of them."""
     if not refined:
         return []
     poses = stacked([candidate.refinement.pose for candidate in refined])
     explained = map_scorer.explained(poses)
-    agreement = match_scorer.scores(poses, matches.probability) / matches.probability.sum().clamp_min(1e-12)
+    agreement = torch.stack([_agreement(poses, maps, entry) for entry in matches]).amax(0)
     scores = [candidate.score for candidate in refined]
     evidence = []
     for row, candidate in enumerate(refined):
@@ -76,6 +75,12 @@ def gather_evidence(
             )
         )
     return evidence
+
+
+def _agreement(poses: Pose, maps: MapPair, matches: Matches) -> Float[Tensor, " h"]:
+    """The fraction of the probability of the matches that each pose explains."""
+    scorer = RowScorer(maps.source[matches.source], maps.target[matches.target], maps.threshold)
+    return scorer.scores(poses, matches.probability) / matches.probability.sum().clamp_min(1e-12)
 
 
 def lateral_support(directions: Float[Tensor, "k 3"]) -> float:

@@ -1,8 +1,9 @@
 """Pose hypotheses, round after round, until one of them settles the matter.
 
-1. Random pairs of matches, by probability and support. Nearly all come from the largest group of matches that agree.
-2. Every match with the few partners that support it most. Where a place repeats itself, the largest group may be a
-   wrong one; this gives each consistent group its hypotheses.
+1. Random pairs of matches, by probability and support, and every match with the few partners that support it most.
+   Nearly all random pairs come from the largest group of matches that agree. Where a place repeats itself, that may be
+   a wrong one; the partners give each consistent group its hypotheses.
+2. The same for the matches of every part of a map with every part of the other, for maps that have little in common.
 3. No matches at all: the dominant directions of both maps give rotations, and their lines vote for translations.
 
 Two parallel lines give no pose by the two-line solver. Maps of poles or posts have one of their own, which takes the
@@ -12,7 +13,7 @@ position along the lines from the ends of segments.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -21,7 +22,9 @@ from torch import Tensor
 
 from plueckernet.estimation.consistency import MatchGraph
 from plueckernet.estimation.direction_search import match_free_poses
+from plueckernet.estimation.distinct import distinct_poses
 from plueckernet.estimation.maps import MapPair
+from plueckernet.estimation.matching import Matches
 from plueckernet.estimation.parallel_hypotheses import is_nearly_parallel, parallel_poses
 from plueckernet.estimation.ransac import Hypotheses, draw_pairs, solve_pairs
 from plueckernet.estimation.scoring import RowScorer
@@ -29,6 +32,7 @@ from plueckernet.geometry.pose import Pose, joined
 from plueckernet.settings import check_at_least
 
 _MAX_HYPOTHESES = 20_000  # more than are ever solved
+_POSES_OF_PARTS = 100  # distinct ones of two parts, that explain most of their matches
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class HypothesisSettings:
     """How many pairs of matches are solved."""
 
     draws: int = 1000  # random pairs
-    partners: int = 6  # of every match in the second round
+    partners: int = 6  # of every match
 
     def __post_init__(self) -> None:
         check_at_least(self, 1, "draws", "partners")
@@ -48,26 +52,42 @@ def propose_poses(
     probability: Float[Tensor, " k"],
     settings: HypothesisSettings = HypothesisSettings(),
     seed: int = 0,
+    parts: Iterable[Matches] = (),
 ) -> Iterator[Hypotheses]:
-    """Round after round, poses ``target_T_source``: in the first two, those that explain most matches first."""
+    """Round after round, poses ``target_T_source``: from matches, those that explain most of them first.
+
+    ``parts`` are the matches of parts of the maps. They are asked for when the second round begins.
+    """
     graph = MatchGraph.of(scorer, probability)
-    hypotheses = Hypotheses.none(_MAX_HYPOTHESES, probability.device)
-    for poses in _from_matches(maps, scorer, graph, settings, seed):
-        hypotheses = hypotheses.merged(poses, scorer.scores(poses, probability), poses.rotation.shape[0])
-        yield hypotheses
+    drawn = solve_pairs(scorer, draw_pairs(graph.draw_weights(), settings.draws, seed))
+    poses = joined(drawn, _seeded(maps, scorer, graph, settings))
+    none = Hypotheses.none(_MAX_HYPOTHESES, probability.device)
+    yield none.merged(poses, scorer.scores(poses, probability), poses.rotation.shape[0])
+    yield from _from_parts(maps, parts, settings)
     poses = match_free_poses(maps.source, maps.target, maps.threshold)
     count = poses.rotation.shape[0]
     yield Hypotheses(poses, torch.arange(count, 0, -1, device=probability.device).float(), count, _MAX_HYPOTHESES)
 
 
-def _from_matches(
-    maps: MapPair, scorer: RowScorer, graph: MatchGraph, settings: HypothesisSettings, seed: int
-) -> Iterator[Pose]:
-    yield solve_pairs(scorer, draw_pairs(graph.draw_weights(), settings.draws, seed))
+def _seeded(maps: MapPair, scorer: RowScorer, graph: MatchGraph, settings: HypothesisSettings) -> Pose:
+    """Poses of every match with its partners."""
     poses = solve_pairs(scorer, seed_pairs(graph, scorer, settings.partners))
     if is_nearly_parallel(maps.source) or is_nearly_parallel(maps.target):
         poses = joined(poses, parallel_poses(scorer, graph))
-    yield poses
+    return poses
+
+
+def _from_parts(maps: MapPair, parts: Iterable[Matches], settings: HypothesisSettings) -> Iterator[Hypotheses]:
+    """The best poses of every pair of parts, together; nothing without parts."""
+    hypotheses = Hypotheses.none(_MAX_HYPOTHESES, maps.source.anchor.device)
+    for matches in parts:
+        scorer = RowScorer(maps.source[matches.source], maps.target[matches.target], maps.threshold)
+        poses = _seeded(maps, scorer, MatchGraph.of(scorer, matches.probability), settings)
+        scores = scorer.scores(poses, matches.probability)
+        rows = distinct_poses(poses, scores, maps.threshold, _POSES_OF_PARTS)
+        hypotheses = hypotheses.merged(poses[rows], scores[rows], poses.rotation.shape[0])
+    if hypotheses.drawn:
+        yield hypotheses
 
 
 def seed_pairs(graph: MatchGraph, scorer: RowScorer, partners: int) -> Int[Tensor, "2 s"]:

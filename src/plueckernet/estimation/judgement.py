@@ -38,6 +38,7 @@ FEATURES: dict[str, Callable[[Evidence], float]] = {
     "crowd_ratio": lambda evidence: min(evidence.crowd_ratio, _MAX_CROWD_RATIO),
     "explained_fraction": lambda evidence: _log_ratio(evidence.explained_fraction),
     "smaller_explained": lambda evidence: _log_ratio(evidence.smaller_explained),
+    "chance_lines": lambda evidence: math.log1p(evidence.chance_lines),
     "lateral_support": lambda evidence: math.log1p(evidence.lateral_support),
     "matcher_agreement": lambda evidence: math.log(evidence.matcher_agreement + _MIN_AGREEMENT),
 }
@@ -133,7 +134,7 @@ class JudgementSettings:
 
     min_confidence: float = 0.9
     min_inliers: int = 6  # lines; fewer coincide by chance in a few of a thousand unrelated maps of a dozen lines
-    clear_confidence: float = 0.997  # from which on no other poses are searched for
+    clear_confidence: float = 0.997  # of the first round, from which on no other poses are searched for
 
     def __post_init__(self) -> None:
         check_fraction(self, "min_confidence", "clear_confidence")

@@ -63,8 +63,12 @@ class MapPair:
     @property
     def original_lines(self) -> tuple[LineSet, LineSet]:
         """Both cores in their original frames and unit."""
-        source, target = (_scaled(lines, self.unit) for lines in self.normalized_lines)
-        return source.shifted(-self.source_offset), target.shifted(-self.target_offset)
+        return self._original(*self.normalized_lines)
+
+    @property
+    def all_original_lines(self) -> tuple[LineSet, LineSet]:
+        """All lines in their original frames and unit."""
+        return self._original(self.all_source.lines, self.all_target.lines)
 
     @property
     def core_counts(self) -> tuple[int, int]:
@@ -96,6 +100,10 @@ class MapPair:
         """The inverse of :meth:`original_pose`."""
         moved = (pose.rotation @ self.source_offset[:, None])[:, 0]
         return Pose(pose.rotation, (pose.translation + moved - self.target_offset) / self.unit)
+
+    def _original(self, source: LineSet, target: LineSet) -> tuple[LineSet, LineSet]:
+        source, target = _scaled(source, self.unit), _scaled(target, self.unit)
+        return source.shifted(-self.source_offset), target.shifted(-self.target_offset)
 
     def original_covariance(self, covariance: Tensor) -> Tensor:
         """The covariance of :meth:`original_pose`: ``tau = unit tau' + offset x omega``."""

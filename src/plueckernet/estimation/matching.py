@@ -56,6 +56,10 @@ class Matches:
     def __len__(self) -> int:
         return len(self.source)
 
+    def first(self, count: int) -> Matches:
+        """The most probable ones."""
+        return Matches(self.source[:count], self.target[:count], self.probability[:count])
+
 
 def match_log_probability(
     source: AnchoredLines, target: AnchoredLines, settings: DescriptorSettings = DescriptorSettings()

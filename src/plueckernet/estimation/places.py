@@ -1,8 +1,9 @@
 """A small map in a large one: the places of the large map, one after the other.
 
 Only the longest lines of a large map are matched. A building is a small part of its street, and hardly any of its lines
-are among the longest of all. So places about as large as the small map are cut out of the large one, and the small map
-is registered to each.
+are among the longest of all. So places about as large as the small map are cut out of the large one. The longest lines
+of the small map are matched with those of each place, and it is registered to the places whose matches are most
+probable.
 """
 
 from __future__ import annotations
@@ -13,32 +14,52 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from plueckernet.estimation.maps import MapPair
+from plueckernet.estimation.matching import Matches
 from plueckernet.estimation.scoring import AnchoredLines
+from plueckernet.geometry.lines import LineSet
 
 _EXTENT_QUANTILE = 0.95  # of the distances from the centre, that the extent of a map is
 _MIN_EXTENT_RATIO = 3.0  # of the maps, from which on the smaller is looked for in places of the larger
 _SPACING = 1.2  # of the places, in extents of the small map
 _RADIUS = 2.1  # of a place: contains the small map wherever its centre is between those of the places
 _MIN_LINES = 12  # of a place
-PLACE_LINES = 400  # longest lines of a place and of the small map that are matched
-MAX_PLACES = 200
+_MAX_PLACES = 200
+_RANKED_MATCHES = 60  # whose probability tells how promising a place is
+RANKING_LINES = 128  # longest lines of a place and of the small map that are matched to rank the places
+PLACE_LINES = 400  # the same for the registration to a place
+BEST_PLACES = 16  # that the small map is registered to
 
 
-def place_pairs(maps: MapPair, normalize: Callable[[AnchoredLines, AnchoredLines], MapPair]) -> Iterator[MapPair]:
+def promising_places(
+    maps: MapPair, normalize: Callable[[LineSet, LineSet], MapPair], match: Callable[[MapPair], Matches]
+) -> list[tuple[LineSet, LineSet]]:
+    """The smaller map with places of the larger one, the most promising first, in their original frames."""
+    pairs = list(place_pairs(maps))
+    promise = [float(match(normalize(*pair)).first(_RANKED_MATCHES).probability.sum()) for pair in pairs]
+    order = sorted(range(len(pairs)), key=lambda row: -promise[row])
+    return [pairs[row] for row in order[:BEST_PLACES]]
+
+
+def place_pairs(maps: MapPair) -> Iterator[tuple[LineSet, LineSet]]:
     """The smaller map with each place of the larger one; none if the maps are about equally large."""
-    sides = maps.all_source, maps.all_target
-    centres = [side.anchor.median(0).values for side in sides]
-    extents = [_extent(side, centre) for side, centre in zip(sides, centres, strict=True)]
-    large = int(extents[1] > extents[0])
-    small_extent = extents[1 - large]
-    if not maps.has_lines_outside_core or extents[large] < _MIN_EXTENT_RATIO * small_extent:
+    if not has_places(maps):
         return
-    for rows in _places(sides[large].anchor, small_extent):
-        place = sides[large][rows]
-        yield normalize(sides[0], place) if large else normalize(place, sides[1])
+    sides = maps.all_source, maps.all_target
+    extents = [_extent(side) for side in sides]
+    large = int(extents[1] > extents[0])
+    source, target = maps.all_original_lines
+    for rows in _places(sides[large].anchor, extents[1 - large]):
+        yield (source, target[rows]) if large else (source[rows], target)
 
 
-def _extent(lines: AnchoredLines, centre: Float[Tensor, "3"]) -> float:
+def has_places(maps: MapPair) -> bool:
+    """Whether one map is so much larger than the other that its places must be searched one by one."""
+    small, large = sorted(_extent(side) for side in (maps.all_source, maps.all_target))
+    return maps.has_lines_outside_core and large >= _MIN_EXTENT_RATIO * small
+
+
+def _extent(lines: AnchoredLines) -> float:
+    centre = lines.anchor.median(0).values
     return float((lines.anchor - centre).norm(dim=-1).quantile(_EXTENT_QUANTILE))
 
 
@@ -46,7 +67,7 @@ def _places(anchor: Float[Tensor, "n 3"], extent: float) -> Iterator[Int[Tensor,
     """Rows of the lines around each occupied cell of a grid, those with most lines first."""
     cells = (anchor / (_SPACING * extent)).floor().long()
     occupied, count = cells.unique(dim=0, return_counts=True)
-    for cell in occupied[count.argsort(descending=True, stable=True)[:MAX_PLACES]]:
+    for cell in occupied[count.argsort(descending=True, stable=True)[:_MAX_PLACES]]:
         centre = (cell.to(anchor.dtype) + 0.5) * _SPACING * extent
         rows = ((anchor - centre).norm(dim=-1) < _RADIUS * extent).nonzero()[:, 0]
         if len(rows) >= _MIN_LINES:

@@ -13,9 +13,10 @@ from plueckernet.estimation.candidates import Candidates, select_candidates
 from plueckernet.estimation.evidence import gather_evidence
 from plueckernet.estimation.hypotheses import propose_poses
 from plueckernet.estimation.judgement import Calibration
+from plueckernet.estimation.map_parts import part_matches
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.matching import Matches
-from plueckernet.estimation.places import PLACE_LINES, place_pairs
+from plueckernet.estimation.places import PLACE_LINES, RANKING_LINES, has_places, promising_places
 from plueckernet.estimation.pose_family import pose_family
 from plueckernet.estimation.ransac import Hypotheses
 from plueckernet.estimation.refinement import RefinedCandidate, complete_refinement, refine_candidates
@@ -46,17 +47,18 @@ class PoseSearch:
             maps.source, maps.target, maps.threshold, settings.verification, (maps.all_source, maps.all_target)
         )
         self._noise = settings.known_noise(maps)
+        self._part_matches: list[Matches] = []
+        self._presence = 0.0  # probability that a candidate of the rounds so far is right
         self._crowd = 0.0  # mean verification score of other hypotheses
 
     def run(self, seed: int = 0) -> Assessment:
         """The candidates after as many rounds as it takes."""
         assessment, judgement = Assessment.nothing(), self._settings.judgement
-        clear = max(judgement.clear_confidence, judgement.min_confidence)
-        for number, assessment in enumerate(self._rounds(seed)):
-            weighing = assessment.weighing
-            is_present = number > 0 and weighing.presence >= judgement.min_confidence
-            if is_present or weighing.confidence >= clear:
+        enough = max(judgement.clear_confidence, judgement.min_confidence)
+        for assessment in self._rounds(seed):
+            if assessment.weighing.confidence >= enough:
                 break
+            enough = judgement.min_confidence  # after the first round, in which a repeated place may hide another
         return self._completed(self._with_family(assessment))
 
     def around(self, pose: Pose, seed: int = 0) -> Assessment:
@@ -83,7 +85,12 @@ class PoseSearch:
     def _rounds(self, seed: int, earlier: Sequence[RefinedCandidate] = ()) -> Iterator[Assessment]:
         refined = list(earlier)
         rounds = propose_poses(
-            self._maps, self._match_scorer, self._matches.probability, self._settings.hypotheses, seed
+            self._maps,
+            self._match_scorer,
+            self._matches.probability,
+            self._settings.hypotheses,
+            seed,
+            self._matched_parts(),
         )
         for hypotheses in self._timed(itertools.chain(rounds, self._from_places(seed))):
             with self._stage("verify"):
@@ -95,6 +102,14 @@ class PoseSearch:
                 assessment = self._assessed(refined)
             yield assessment
 
+    def _matched_parts(self) -> Iterator[Matches]:
+        """The matches of parts of the maps, which later tell how far a pose agrees with the matcher."""
+        if self._match is None or has_places(self._maps):  # parts of a large map are still much too large
+            return
+        for matches in part_matches(self._maps, self._settings.normalize, self._match):
+            self._part_matches.append(matches)
+            yield matches
+
     def _timed(self, rounds: Iterator[Hypotheses]) -> Iterator[Hypotheses]:
         while True:
             with self._stage("estimate"):
@@ -105,14 +120,20 @@ class PoseSearch:
 
     def _from_places(self, seed: int) -> Iterator[Hypotheses]:
         """Poses of a small map in places of a large one, the most probable first; nothing of maps of like extents."""
-        if self._match is None:
+        if self._match is None or self._presence >= self._settings.judgement.min_confidence:
             return
-        settings = replace(self._settings, max_lines=min(PLACE_LINES, self._settings.max_lines))
+        ranking, settings = (
+            replace(self._settings, max_lines=min(count, self._settings.max_lines))
+            for count in (RANKING_LINES, PLACE_LINES)
+        )
         poses: list[tuple[float, Pose]] = []
-        for maps in place_pairs(self._maps, lambda source, target: settings.normalize(source.lines, target.lines)):
+        for source, target in promising_places(self._maps, ranking.normalize, self._match):
+            maps = settings.normalize(source, target)
             search = PoseSearch(maps, self._match(maps), self._calibration, settings)
             assessment = next(search._rounds(seed))
-            poses += [(entry.probability, maps.original_pose(entry.refinement.pose)) for entry in assessment.candidates]
+            for entry in assessment.candidates:
+                pose = self._maps.normalized_pose(maps.original_pose(entry.refinement.pose))
+                poses.append((entry.probability, pose))
             if assessment.weighing.confidence >= settings.judgement.clear_confidence:
                 break
         if poses:
@@ -121,15 +142,15 @@ class PoseSearch:
             yield Hypotheses(batch, torch.arange(len(poses), 0, -1).to(batch.rotation), len(poses), len(poses))
 
     def _assessed(self, refined: Sequence[RefinedCandidate]) -> Assessment:
-        evidence = gather_evidence(
-            refined, self._crowd, self._maps, self._matches, self._match_scorer, self._map_scorer
-        )  # fmt: skip
-        return assess(refined, evidence, self._calibration)
+        matches = [self._matches, *self._part_matches]
+        evidence = gather_evidence(refined, self._crowd, self._maps, matches, self._map_scorer)
+        assessment = assess(refined, evidence, self._calibration)
+        self._presence = assessment.weighing.presence
+        return assessment
 
     def _candidates(self, hypotheses: Hypotheses) -> Candidates:
         return select_candidates(
             hypotheses,
-            self._matches.probability,
             self._match_scorer,
             self._map_scorer,
             self._settings.candidates,

@@ -1,0 +1,60 @@
+"""Maps that have little in common, part by part.
+
+Two maps that share a tenth of their lines share a corner of each. The lines of the rest compete with the right matches
+and hide them from the matcher. So both maps are halved twice, with some overlap, and every part of one is matched with
+every part of the other: two of these pairs of parts have several times as much in common as the maps.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from plueckernet.estimation.maps import MapPair
+from plueckernet.estimation.matching import Matches
+from plueckernet.geometry.lines import LineSet
+
+_HALVINGS = 2
+_OVERLAP = 0.2  # of the lines, that are in both halves
+_MIN_LINES = 12  # of a part
+_MAX_MATCHES = 200  # of two parts
+
+
+def part_matches(
+    maps: MapPair,
+    normalize: Callable[[LineSet, LineSet], MapPair],
+    match: Callable[[MapPair], Matches],
+) -> Iterator[Matches]:
+    """The best matches of every part of the source with every part of the target, as rows of the cores."""
+    sides = [map_parts(side.anchor) for side in (maps.source, maps.target)]
+    if len(sides[0]) * len(sides[1]) == 1:  # both maps are too small to be halved
+        return
+    source, target = maps.original_lines
+    for source_rows, target_rows in itertools.product(*sides):
+        parts = normalize(source[source_rows], target[target_rows])
+        matches = match(parts).first(_MAX_MATCHES)
+        rows = source_rows[parts.source_core[matches.source]], target_rows[parts.target_core[matches.target]]
+        yield Matches(*rows, matches.probability)
+
+
+def map_parts(anchor: Float[Tensor, "n 3"]) -> list[Int[Tensor, " k"]]:
+    """Rows of overlapping parts of about equally many lines, each compact."""
+    parts = [torch.arange(len(anchor), device=anchor.device)]
+    for _ in range(_HALVINGS):
+        parts = [half for rows in parts for half in _halves(rows, anchor)]
+    return parts
+
+
+def _halves(rows: Int[Tensor, " k"], anchor: Float[Tensor, "n 3"]) -> list[Int[Tensor, " h"]]:
+    """The two halves along the longest extent, or all rows if a half would have too few."""
+    size = round(len(rows) * (0.5 + _OVERLAP / 2))
+    if size < _MIN_LINES or size == len(rows):
+        return [rows]
+    centred = anchor[rows] - anchor[rows].mean(0)
+    axis = torch.linalg.eigh(centred.mT @ centred).eigenvectors[:, -1]
+    order = rows[(centred @ axis).argsort(stable=True)]
+    return [order[:size], order[-size:]]
