@@ -4,7 +4,7 @@ import pytest
 import torch
 from tests.estimation.lines_for_tests import errors, matched_lines
 
-from plueckernet.estimation.candidates import CandidateSettings, polished, select_candidates
+from plueckernet.estimation.candidates import CandidateSettings, _crowd, polished, select_candidates
 from plueckernet.estimation.distinct import Distinctness, are_close, distinct_poses
 from plueckernet.estimation.ransac import Hypotheses, ransac_pose
 from plueckernet.estimation.scoring import InlierThreshold, RowScorer
@@ -70,3 +70,11 @@ def test_hypotheses_without_any_score_give_no_candidate(search, count):
     poses = Pose(torch.eye(3, dtype=torch.float64).expand(count, 3, 3), shift)
     nothing = Hypotheses(poses, torch.zeros(count), drawn=1, limit=10)
     assert select_candidates(nothing, scorer, maps).poses == ()
+
+
+def test_repetitions_of_the_best_pose_are_no_crowd():
+    wrong = torch.linspace(4, 2, 40)
+    alone, repeated = (torch.cat([torch.full((count,), 10.0), wrong]) for count in (1, 24))
+    assert _crowd(alone) == pytest.approx(_crowd(repeated))
+    assert 2 < _crowd(repeated) < 4
+    assert _crowd(torch.full((12,), 10.0)) == 0.0

@@ -13,6 +13,7 @@ from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold
 from plueckernet.estimation.symmetry import polished_on_maps, self_symmetries
 from plueckernet.estimation.verification import MapScorer
 from plueckernet.geometry import LineSet, Pose
+from plueckernet.geometry.pose import stacked
 
 NOTHING = Pose.identity(0)
 ALONG = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
@@ -147,3 +148,18 @@ def test_little_is_spent_on_maps_without_repetition():
     start = time.process_time()
     self_symmetries(lines, threshold)
     assert time.process_time() - start < 0.3  # about 0.02 s
+
+
+def test_lines_that_many_drawn_lines_leave_no_doubt_about_break_a_symmetry():
+    """Of 320 exact lines 20 have no twin: a fraction too small for the score to see."""
+    half = scattered(150, 3) + torch.tensor([4.0, 0.0, 0.0], dtype=torch.float64)
+    turn = torch.tensor([-1.0, -1.0, 1.0], dtype=torch.float64)
+    twins = torch.cat([half, half * turn])
+    details = torch.cat([twins, scattered(20, 9) + torch.tensor([4.0, 0.0, 0.0], dtype=torch.float64)])
+    half_turn = Pose(torch.diag(turn), torch.zeros(3, dtype=torch.float64))
+    for shape, count in ((twins, 2), (details, 1)):
+        maps, pose = map_pair(shape, shape)
+        turned = maps.normalized_pose(maps.original_pose(pose) @ half_turn)
+        assert len(family_of(maps, pose, stacked([turned]))) == count
+        scores = MapScorer(maps.source, maps.target, maps.threshold).scores(stacked([pose, turned]))
+        assert float(scores[1] / scores[0]) > 0.85

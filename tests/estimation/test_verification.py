@@ -5,7 +5,7 @@ import torch
 from tests.estimation.lines_for_tests import matched_lines
 
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, pair_residuals
-from plueckernet.estimation.verification import MapScorer
+from plueckernet.estimation.verification import Explained, MapScorer
 from plueckernet.geometry import LineSet, Pose
 
 THRESHOLD = InlierThreshold(0.02, 0.1)
@@ -86,3 +86,17 @@ def test_infinite_lines_have_no_extent_and_are_counted():
 def test_no_poses_have_no_scores():
     lines = anchored(segments(10, 0))
     assert MapScorer(lines, lines, THRESHOLD).scores(Pose.identity(0)).shape == (0,)
+
+
+def explained(lines: list[float], expected: list[float]) -> Explained:
+    counts = torch.tensor(lines), torch.tensor(expected)
+    return Explained(counts[0], counts[0], counts[1], counts[1])
+
+
+def test_missing_lines_count_by_what_chance_would_miss():
+    drawing = explained([1000.0, 980.0], [1000.0, 1000.0]).deficit(1.0)
+    scan = explained([100.0, 98.0], [400.0, 400.0]).deficit(0.25)
+    assert float(drawing[0]) == 0
+    assert float(drawing[1]) > 8
+    assert 0 < float(scan[1]) < 0.5
+    assert float(explained([60.0], [100.0]).deficit(0.5)[0]) < -1

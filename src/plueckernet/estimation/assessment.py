@@ -68,7 +68,8 @@ class Assessment:
             return ()
         best = self.candidates[0].refinement
         inliers = maps.original_target(best.matches[:, 1])
-        return unobservable_motions(inliers, maps.original_covariance(best.covariance), settings)
+        distance = maps.unit * maps.threshold.distance
+        return unobservable_motions(inliers, maps.original_covariance(best.covariance), distance, settings)
 
     def exchangeable(self, members: int) -> Assessment:
         """With the best candidate no more probable than any member of a family of poses that a symmetry relates."""

@@ -19,6 +19,7 @@ from plueckernet.geometry.residuals import line_residuals, variances, whitened
 from plueckernet.settings import check_at_least, check_fraction
 
 _CROWD = slice(5, 30)  # ranks of the verified hypotheses whose mean score says what wrong poses reach
+_EQUAL_RATIO = 0.9  # of the best score; poses above it repeat the best one, in a symmetric place, and are no crowd
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,19 @@ def select_candidates(
         return Candidates(())
     poses = hypotheses.poses[rows]
     rows, scores = map_scorer.best(poses, settings.max_verified)
-    crowd = scores[_CROWD] if len(scores) > _CROWD.start else scores
+    crowd = _crowd(scores)
     poses, scores = poses[rows[: settings.max_polished]], scores[: settings.max_polished]
     poses, scores = _improved(poses, scores, polished(poses, match_scorer, noise), map_scorer)
     least = settings.min_candidate_score_ratio * float(scores[0])
     kept = [row for row in range(min(settings.max_candidates, len(scores))) if row < 2 or scores[row] > least]
-    return Candidates(tuple(poses[row] for row in kept), float(crowd.mean()))
+    return Candidates(tuple(poses[row] for row in kept), crowd)
+
+
+def _crowd(scores: Float[Tensor, " h"]) -> float:
+    """The mean score of hypotheses that are neither among the best few nor as good as the best."""
+    others = scores[scores < _EQUAL_RATIO * scores[0]]
+    others = others[_CROWD] if len(others) > _CROWD.start else others
+    return float(others.mean()) if len(others) else 0.0
 
 
 def polished(poses: Pose, scorer: RowScorer, noise: NoiseSettings = NoiseSettings()) -> Pose:

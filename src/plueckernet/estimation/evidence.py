@@ -31,13 +31,14 @@ class Evidence:
     chance_lines: float  # lines that the shifted pose explains on average
     crowd_ratio: float  # mean score of many other hypotheses over that of this pose
     runner_up_ratio: float | None  # score of the best other pose over that of this one; None: no other pose was found
+    deficit: float  # lines fewer than the fraction explained by the best score would be, in standard deviations
     lateral_support: float  # inliers across the direction that most of them are parallel to
     matcher_agreement: float  # fraction of the matcher's probability on pairs that coincide, of the maps or of parts
 
     @classmethod
     def nothing(cls) -> Evidence:
         """The evidence when no pose was found."""
-        return Evidence(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, None, 0.0, 0.0)
+        return Evidence(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, None, 0.0, 0.0, 0.0)
 
 
 def gather_evidence(
@@ -54,6 +55,7 @@ def gather_evidence(
     explained = map_scorer.explained(poses)
     agreement = torch.stack([_agreement(poses, maps, entry) for entry in matches]).amax(0)
     scores = [candidate.score for candidate in refined]
+    deficit = explained.deficit(float(explained.fraction[scores.index(max(scores))]))
     evidence = []
     for row, candidate in enumerate(refined):
         others = scores[:row] + scores[row + 1 :]
@@ -70,6 +72,7 @@ def gather_evidence(
                 chance_lines=candidate.chance_lines,
                 crowd_ratio=crowd / max(candidate.score, 1e-9),
                 runner_up_ratio=max(others) / max(candidate.score, 1e-9) if others else None,
+                deficit=float(deficit[row]),
                 lateral_support=lateral_support(maps.target.lines.direction[candidate.refinement.matches[:, 1]]),
                 matcher_agreement=float(agreement[row]),
             )

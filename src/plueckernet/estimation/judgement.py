@@ -23,6 +23,7 @@ from plueckernet.settings import check_at_least, check_fraction
 _MIN_RATIO = 1e-3  # ratios below it are equally bad
 _MAX_CROWD_RATIO = 2.0  # larger ratios are equally bad
 _MIN_STAND_OUT = 0.3  # smaller values are equally bad
+_MAX_DEFICIT = 8.0  # larger ones are equally bad
 _MIN_AGREEMENT = 5e-3  # added, so that smaller values differ little
 
 
@@ -39,6 +40,7 @@ FEATURES: dict[str, Callable[[Evidence], float]] = {
     "explained_fraction": lambda evidence: _log_ratio(evidence.explained_fraction),
     "smaller_explained": lambda evidence: _log_ratio(evidence.smaller_explained),
     "chance_lines": lambda evidence: math.log1p(evidence.chance_lines),
+    "deficit": lambda evidence: min(max(evidence.deficit, -_MAX_DEFICIT), _MAX_DEFICIT),
     "lateral_support": lambda evidence: math.log1p(evidence.lateral_support),
     "matcher_agreement": lambda evidence: math.log(evidence.matcher_agreement + _MIN_AGREEMENT),
 }

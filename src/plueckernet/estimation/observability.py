@@ -74,14 +74,25 @@ class ObservabilitySettings:
 
     min_firmness: float = 1.5  # inliers that resist a translation or a screw
     min_rotation_firmness: float = 0.5  # the same of a rotation, against which a line counts by its length
+    min_slope_firmness: float = 0.3  # of a translation that several slightly sloping lines determine well
+    max_sigma: float = 0.5  # of such a translation, in inlier distances
 
     def __post_init__(self) -> None:
-        check_positive(self, "min_firmness", "min_rotation_firmness")
+        check_positive(self, "min_firmness", "min_rotation_firmness", "min_slope_firmness", "max_sigma")
 
-    def is_unobservable(self, motion: UnobservableMotion) -> bool:
-        """Whether too few inliers resist the motion."""
-        rotates = motion.kind is MotionKind.ROTATION
-        return motion.firmness < (self.min_rotation_firmness if rotates else self.min_firmness)
+    def is_unobservable(self, motion: UnobservableMotion, slope_firmness: float, inlier_distance: float) -> bool:
+        """Whether too few inliers resist the motion.
+
+        ``slope_firmness`` is that of a translation without the line that resists it most, which may be a wrong match.
+        The directions of parallel lines scatter by their noise, so a small one means nothing, however many lines there
+        are.
+        """
+        if motion.kind is MotionKind.ROTATION:
+            return motion.firmness < self.min_rotation_firmness
+        precise = motion.kind is MotionKind.TRANSLATION and motion.sigma <= self.max_sigma * inlier_distance
+        if precise and slope_firmness >= self.min_slope_firmness:
+            return False
+        return motion.firmness < self.min_firmness
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,11 +119,12 @@ def firmness(inliers: AnchoredLines) -> Float[Tensor, "6"]:
 def unobservable_motions(
     inliers: AnchoredLines,
     covariance: Float[Tensor, "6 6"],
+    inlier_distance: float,
     settings: ObservabilitySettings = ObservabilitySettings(),
 ) -> tuple[UnobservableMotion, ...]:
     """The motions that too few inliers resist, least firm first.
 
-    ``inliers`` are the matched lines of the target, and ``covariance`` is that of the pose, both in the frame and unit
+    ``inliers`` are the matched lines of the target, and ``covariance`` is that of the pose, all in the frame and unit
     in which the motions are wanted.
     """
     if not len(inliers):
@@ -121,7 +133,17 @@ def unobservable_motions(
     free = _simple_basis(motions.twists[:, motions.firmness < limit], motions.radius)
     covariance = _centred(covariance, motions.centre)
     named = sorted((_named(twist, motions, covariance) for twist in free.mT), key=lambda motion: motion.firmness)
-    return tuple(filter(settings.is_unobservable, named))
+    return tuple(
+        motion
+        for motion in named
+        if settings.is_unobservable(motion, _slope_firmness(motion, inliers.lines.direction), inlier_distance)
+    )
+
+
+def _slope_firmness(motion: UnobservableMotion, direction: Float[Tensor, "k 3"]) -> float:
+    """How many inliers resist a translation, without the one that resists it most."""
+    resistance = 1 - (direction @ direction.new_tensor(motion.axis)).square()
+    return float(resistance.sum() - resistance.max())
 
 
 def _motions(inliers: AnchoredLines) -> _Motions:

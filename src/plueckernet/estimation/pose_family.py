@@ -7,7 +7,9 @@ verified on both maps.
 
 Crops of a repeating structure overlap less under some members than under others: they explain fewer lines, but as large
 a fraction of those expected. The score prefers the largest overlap, which need not be the true one. Poses that a
-symmetry of a map gives are therefore members by their explained fraction, others by their score only.
+symmetry of a map gives are therefore members by their explained fraction, others by their score only. A pose that
+leaves many more lines unexplained than chance would is no member, however small their fraction: two percent of a
+drawing of a house are its doors.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.symmetry import SymmetrySettings, polished_on_maps, self_symmetries
 from plueckernet.estimation.verification import MapScorer
 from plueckernet.geometry.pose import Pose, joined
-from plueckernet.settings import check_at_least, check_fraction
+from plueckernet.settings import check_at_least, check_fraction, check_positive
 
 _PROMOTED = 0.75  # of the limits of a member, that a new pose must reach before it is polished
 _SYMMETRY_FRACTION = 0.9  # of the explained fraction of the best pose, that a symmetry of a map explains of it
@@ -38,6 +40,7 @@ class FamilySettings:
     min_score_ratio: float = 0.9  # of the best score
     min_fraction_ratio: float = 0.85  # of the best explained fraction, of poses by a symmetry
     min_explained_ratio: float = 0.5  # of the explained lines of the best pose, of the same
+    max_deficit: float = 4.0  # standard deviations of the number of explained lines
     max_members: int = 64
     rounds: int = 4  # of composing members with symmetries
     symmetry: SymmetrySettings = field(default_factory=SymmetrySettings)
@@ -45,6 +48,7 @@ class FamilySettings:
     def __post_init__(self) -> None:
         check_fraction(self, "min_score_ratio", "min_fraction_ratio", "min_explained_ratio")
         check_at_least(self, 1, "max_members", "rounds")
+        check_positive(self, "max_deficit")
 
     def symmetry_limits(self, explained_fraction: float) -> SymmetrySettings:
         """Noise lowers the fraction that a symmetry explains as much as that of the best pose."""
@@ -123,7 +127,7 @@ class _FamilySearch:
             member = self._is_member(ratios, by_symmetry)
         return self._added(poses[member], ratios[:, member])
 
-    def _added(self, poses: Pose, ratios: Float[Tensor, "3 h"]) -> Pose:
+    def _added(self, poses: Pose, ratios: Float[Tensor, "4 h"]) -> Pose:
         """The poses that are distinct from all members, now members themselves."""
         new = self._distinct(poses, self.members)
         self.members = joined(self.members, poses[new])
@@ -131,20 +135,21 @@ class _FamilySearch:
         self.fraction_ratio = torch.cat([self.fraction_ratio, ratios[1, new]])
         return poses[new]
 
-    def _ratios(self, poses: Pose) -> Float[Tensor, "3 h"]:
-        """Score, explained fraction and explained lines, over those of the first member."""
+    def _ratios(self, poses: Pose) -> Float[Tensor, "4 h"]:
+        """Score, explained fraction and explained lines, over those of the first member; and the deficit."""
         explained = self._scorer.explained(poses)
         fraction = explained.fraction / max(self.explained_fraction, 1e-6)
         score = self._scorer.score(explained) / self._score.clamp_min(1e-6)
-        return torch.stack([score, fraction, explained.lines / self._first.lines.clamp_min(1e-6)])
+        lines = explained.lines / self._first.lines.clamp_min(1e-6)
+        return torch.stack([score, fraction, lines, explained.deficit(self.explained_fraction)])
 
-    def _is_member(self, ratios: Float[Tensor, "3 h"], by_symmetry: bool, ease: float = 1.0) -> Bool[Tensor, " h"]:
+    def _is_member(self, ratios: Float[Tensor, "4 h"], by_symmetry: bool, ease: float = 1.0) -> Bool[Tensor, " h"]:
         """Whether the limits, times ``ease``, are reached."""
-        (score, fraction, explained), settings = ratios / ease, self._settings
+        (score, fraction, explained), settings = ratios[:3] / ease, self._settings
         member = score >= settings.min_score_ratio
         if by_symmetry:
             member |= (explained >= settings.min_explained_ratio) & (fraction >= settings.min_fraction_ratio)
-        return member
+        return member & (ratios[3] * ease <= settings.max_deficit)
 
     def _unknown(self, poses: Pose, known: Pose) -> Pose:
         return poses[self._distinct(poses, known)[:_MAX_NEW]]

@@ -38,6 +38,7 @@ _INFINITE_LINES = 256  # of a map of infinite lines, which no grid can hold, tha
 _POSE_LINES = 400_000  # poses times lines that are looked up in the grids at once
 _SHIFTS = 48  # of a pose, to learn what it would explain by chance
 _SHIFT_RANGE = 0.15, 0.75  # radii of the map: far enough to part true matches, near enough to keep the overlap
+_COUNT_VARIANCE = 4.0  # lines squared, added to the variance of the number of explained lines
 _MIN_DEVIATION = 0.3  # lines, added to the standard deviation: few lines cannot tell how much chance varies
 
 
@@ -78,6 +79,15 @@ class Explained:
     def fraction(self) -> Float[Tensor, " h"]:
         """Explained over expected lines of both maps."""
         return self.lines / self.expected.clamp_min(1e-6)
+
+    def deficit(self, fraction: float) -> Float[Tensor, " h"]:
+        """How many lines fewer poses explain than if they explained a given fraction, in standard deviations.
+
+        Two percent of a thousand lines of an exact drawing are much, of a hundred lines of a scan nothing.
+        """
+        fraction = min(fraction, 1.0)
+        missing = (fraction - self.fraction) * self.expected
+        return missing / (self.expected * fraction * (1 - fraction) + _COUNT_VARIANCE).sqrt()
 
 
 class MapScorer:

@@ -67,7 +67,7 @@ _MULTIPLES = {
     PairKind.UNRELATED: 2,
 }  # crops are what is measured; few unrelated maps get a pose
 FEATURES = FeatureNames(
-    choice=("score", "stand_out", "explained_fraction", "chance_lines", "matcher_agreement"),
+    choice=("stand_out", "deficit", "chance_lines", "lateral_support", "matcher_agreement"),
     presence=("inliers", "stand_out", "smaller_explained", "crowd_ratio", "matcher_agreement"),
 )
 REAL_FITTED_ON = "real maps: neighbouring crops, sparse and dense, pieces, tiny, repeated and unrelated maps; "
