@@ -34,6 +34,7 @@ class ReadReport:
         lines: The usable lines.
         dropped: Number of skipped lines by reason.
         notes: Remarks about how the file was read.
+        crs: The coordinate reference system that the file names, such as `EPSG:25832`.
     """
 
     path: Path
@@ -41,6 +42,7 @@ class ReadReport:
     lines: LineSet
     dropped: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    crs: str | None = None
 
 
 def read_lines(path: str | Path, *, format: str | None = None, lod: str | float | None = None) -> LineSet:
@@ -50,7 +52,7 @@ def read_lines(path: str | Path, *, format: str | None = None, lod: str | float 
     `plueckernet`; `ids` then has the index in the file of each remaining line. Every other problem raises.
 
     Args:
-        path: The file, or a folder of LIMAP tracks.
+        path: The file, a folder of LIMAP tracks, or a COLMAP model with the lines of LIMAP 2.
         format: One of the names in `FORMATS`; by default the content decides, otherwise the suffix.
         lod: Level of detail of CityJSON, such as `"2.2"`; by default the highest of each object.
 
@@ -85,7 +87,7 @@ def read_lines_report(
     if len(lines) == 0:
         reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items()) or "none at all"
         raise source.error(f"no usable lines: {reasons}")
-    return ReadReport(source.path, chosen.name, lines, dropped, raw.notes)
+    return ReadReport(source.path, chosen.name, lines, dropped, raw.notes, raw.crs)
 
 
 def _level_of_detail(lod: str | float | None) -> str | None:
@@ -112,7 +114,10 @@ def _cleaned(raw: RawLines) -> tuple[LineSet, dict[str, int]]:
     dropped = {NOT_FINITE: int((~finite).sum()), ZERO_LENGTH: int(zero.sum())}
     kept = torch.from_numpy(np.ascontiguousarray(values[keep] if not keep.all() else values))
     lines = LineSet.from_segments(kept) if raw.endpoints is not None else _infinite(kept)
-    return lines.replaced(ids=_ids(raw, keep)), {reason: count for reason, count in dropped.items() if count}
+    known = {"sigma": raw.sigma, "views": raw.views}
+    fields = {name: torch.from_numpy(np.array(values[keep])) for name, values in known.items() if values is not None}
+    lines = lines.replaced(ids=_ids(raw, keep), **fields)
+    return lines, {reason: count for reason, count in dropped.items() if count}
 
 
 def _lengths(values: Float64[np.ndarray, "n _ _"] | Float64[np.ndarray, "n 6"]) -> Float64[np.ndarray, " n"]:

@@ -88,12 +88,18 @@ class RawLines:
         pluecker: Six numbers per infinite line; exactly one of `endpoints` and `pluecker` is set.
         ids: The ids of the lines in the file, if it has any.
         notes: Remarks for the user about how the file was read.
+        sigma: The noise of each line, if the file has it; see `LineSet`.
+        views: How many images or scans saw each line, if the file has it.
+        crs: The coordinate reference system that the file names.
     """
 
     endpoints: Float64[np.ndarray, "n 2 3"] | None = None
     pluecker: Float64[np.ndarray, "n 6"] | None = None
     ids: Int64[np.ndarray, " n"] | None = None
     notes: tuple[str, ...] = ()
+    sigma: Float64[np.ndarray, " n"] | None = None
+    views: Int64[np.ndarray, " n"] | None = None
+    crs: str | None = None
 
 
 def shown(token: str, limit: int = 40) -> str:
