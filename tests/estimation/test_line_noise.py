@@ -111,9 +111,7 @@ def test_an_absurd_sigma_is_limited():
     source, target, _ = noisy_pair(5)
     sigma = source.sigma.clone()
     sigma[0], sigma[1] = 1e9, 1e-12
-    maps = normalize_maps(
-        source.replaced(sigma=sigma), target, max_lines=100, inlier_distance=None, inlier_angle=0.1
-    )
+    maps = normalize_maps(source.replaced(sigma=sigma), target, max_lines=100, inlier_distance=None, inlier_angle=0.1)
     assert maps.all_source.noise_factor[:2].tolist() == [20.0, 0.05]
     assert float(maps.all_source.noise_factor[2:].max()) < 3
 

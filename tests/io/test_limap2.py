@@ -122,7 +122,7 @@ def test_a_colmap_model_without_lines_says_so(tmp_path: Path) -> None:
 
 def test_limap_reads_what_is_written_and_writes_what_is_read(tmp_path: Path) -> None:
     pytest.importorskip("pycolmap", reason="pycolmap is not installed")
-    pytest.importorskip("limap", reason="pylimap is not installed")
+    pytest.importorskip("limap.scene", reason="pylimap is not installed", exc_type=ImportError)
     import pycolmap
     from limap.scene import StructureReconstruction
 

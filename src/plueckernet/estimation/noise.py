@@ -78,9 +78,7 @@ def tail_density(square: Float[Tensor, " k"], degrees_of_freedom: float) -> Floa
     return (1 + square / (free - 2)) ** (-(free + 2) / 2) * (free / (free - 2))
 
 
-def robust_noise(
-    noise: NoiseModel, residuals: Residuals, source: AnchoredLines, target: AnchoredLines
-) -> NoiseModel:
+def robust_noise(noise: NoiseModel, residuals: Residuals, source: AnchoredLines, target: AnchoredLines) -> NoiseModel:
     """From medians, for matches of which some are wrong; the lengths of segments do not enter."""
     noisier = source.noise_square + target.noise_square  # 2 for lines like all others
     turn = (residuals.direction.norm(dim=-1) / noisier.sqrt()).median() / _RAYLEIGH_MEDIAN

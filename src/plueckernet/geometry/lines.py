@@ -44,7 +44,9 @@ class LineSet:
     # Construction
 
     @classmethod
-    def from_segments(cls, endpoints: ArrayLike, ids: ArrayLike | None = None, sigma: ArrayLike | None = None) -> LineSet:
+    def from_segments(
+        cls, endpoints: ArrayLike, ids: ArrayLike | None = None, sigma: ArrayLike | None = None
+    ) -> LineSet:
         """Lines through pairs of points; equal or non-finite points raise :class:`InputError`.
 
         Args:
@@ -60,9 +62,9 @@ class LineSet:
         moment = torch.linalg.cross((start + end) / 2, direction)
         count = endpoints.shape[:-2]
         if ids is not None:
-            ids = as_integers(ids, "ids", count)
+            ids = _one_each(as_integers(ids, "ids", count), "ids", count)
         if sigma is not None:
-            sigma = _checked_sigma(as_floats(sigma, "sigma", count).to(endpoints))
+            sigma = _checked_sigma(_one_each(as_floats(sigma, "sigma", count).to(endpoints), "sigma", count))
         return LineSet(direction, moment, endpoints, ids, sigma=sigma)
 
     @classmethod
@@ -268,6 +270,12 @@ def _of_all(sets: Sequence[LineSet], name: str) -> list[Tensor] | None:
     """This field of all sets; None if one lacks it."""
     tensors = [getattr(lines, name) for lines in sets]
     return None if any(tensor is None for tensor in tensors) else tensors
+
+
+def _one_each(values: Tensor, name: str, count: tuple[int, ...]) -> Tensor:
+    if values.shape != count:
+        raise ShapeError(name, count, values.shape)
+    return values
 
 
 def _checked_sigma(sigma: Tensor) -> Tensor:

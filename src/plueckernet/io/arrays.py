@@ -67,7 +67,7 @@ def read_npz(source: Source) -> RawLines:
             continue
         if values.shape != (count,) or values.dtype.kind not in kinds:
             raise source.error(f"{name}: expected {count} {words}, found {values.dtype} of shape {values.shape}")
-        raw = replace(raw, **{name: values.astype(kind)})
+        raw = replace(raw, **{name: values.astype(kind)})  # type: ignore[arg-type]
     if raw.sigma is not None and not (np.isfinite(raw.sigma) & (raw.sigma > 0)).all():
         raise source.error("sigma: expected positive numbers")
     return raw

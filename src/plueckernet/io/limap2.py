@@ -169,7 +169,9 @@ def _binary_tracks(source: Source) -> Iterator[LineTrack]:
             raise source.error(f"the file ends within line {row + 1} of {count}")
         pairs = np.frombuffer(data, "<u4", 2 * support, place).reshape(-1, 2)
         place += 8 * support
-        yield LineTrack(_number(number, source), tuple(ends), _pairs(pairs.tolist()), _SIGMA.unpack_from(data, place)[0])
+        yield LineTrack(
+            _number(number, source), tuple(ends), _pairs(pairs.tolist()), _SIGMA.unpack_from(data, place)[0]
+        )
         place += _SIGMA.size
     if place != len(data):
         raise source.error(f"expected the end after {count} lines, found {len(data) - place} more bytes")
