@@ -56,8 +56,8 @@ def info(
 
 
 def _as_object(report: ReadReport, summary: Summary) -> dict[str, Any]:
-    head = {"file": str(report.path), "format": report.format, "dropped": report.dropped, "notes": report.notes}
-    return head | asdict(summary)
+    head = {"file": str(report.path), "format": report.format, "crs": report.crs}
+    return head | {"dropped": report.dropped, "notes": report.notes} | asdict(summary)
 
 
 def _as_table(report: ReadReport, summary: Summary) -> Table:
@@ -75,6 +75,7 @@ def _as_table(report: ReadReport, summary: Summary) -> Table:
 
 def _rows(report: ReadReport, summary: Summary) -> Iterator[tuple[str, str]]:
     yield "format", report.format
+    yield "CRS", report.crs or "not named in the file"
     yield "lines", f"{summary.count} {'segments' if summary.segments else 'infinite lines'}"
     for reason, count in report.dropped.items():
         yield "left out", f"{count}: {reason}"

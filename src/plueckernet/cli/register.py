@@ -119,13 +119,13 @@ def _read(paths: tuple[Path, Path], lod: str | None) -> tuple[ReadReport, ReadRe
 
 
 def _levels(paths: tuple[Path, Path], lod: str | None) -> list[str | None]:
-    """The level of detail goes to CityJSON maps only; without one, reading the first map raises the error."""
+    """The level of detail goes to maps that have several only; without one, reading the first map raises the error."""
     from plueckernet.io.registry import format_of_content
     from plueckernet.io.source import Source
 
     if lod is None:
         return [None, None]
-    has_levels = [path.is_file() and format_of_content(Source(path)).name == "cityjson" for path in paths]
+    has_levels = [path.is_file() and format_of_content(Source(path)).has_levels for path in paths]
     return [lod if known or not any(has_levels) else None for known in has_levels]
 
 

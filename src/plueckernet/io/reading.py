@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,7 +45,14 @@ class ReadReport:
     crs: str | None = None
 
 
-def read_lines(path: str | Path, *, format: str | None = None, lod: str | float | None = None) -> LineSet:
+def read_lines(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    lod: str | float | None = None,
+    types: Sequence[str] = (),
+    storey: str | None = None,
+) -> LineSet:
     """Read a line map in float64.
 
     Segments of zero length and lines with non-finite coordinates are skipped, with a warning on the logger
@@ -54,12 +61,14 @@ def read_lines(path: str | Path, *, format: str | None = None, lod: str | float 
     Args:
         path: The file, a folder of LIMAP tracks, or a COLMAP model with the lines of LIMAP 2.
         format: One of the names in `FORMATS`; by default the content decides, otherwise the suffix.
-        lod: Level of detail of CityJSON, such as `"2.2"`; by default the highest of each object.
+        lod: Level of detail of CityJSON or CityGML, such as `"2.2"`; by default the highest of each object.
+        types: Types of elements of IFC, such as `"IfcWall"`, with those derived from them; by default all.
+        storey: Name of a storey of IFC; by default all.
 
     Raises:
         FormatError: The file cannot be read; the message names the file and, for text, the line.
     """
-    report = read_lines_report(path, format=format, lod=lod)
+    report = read_lines_report(path, format=format, lod=lod, types=types, storey=storey)
     for reason, count in report.dropped.items():
         _log.warning("%s: skipped %d lines: %s", path, count, reason)
     return report.lines
@@ -70,16 +79,20 @@ def read_lines_report(
     *,
     format: str | None = None,
     lod: str | float | None = None,
+    types: Sequence[str] = (),
+    storey: str | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> ReadReport:
     """Read a line map like `read_lines`, and report what was read and what was skipped."""
-    source = Source(Path(path), lod=_level_of_detail(lod), progress=progress)
+    source = Source(Path(path), _level_of_detail(lod), progress, tuple(types), storey)
     try:
         if not source.path.stat().st_size and source.path.is_file():
             raise source.error("the file is empty")
         chosen = format_of_content(source) if format is None else format_named(format)
-        if lod is not None and chosen.name != "cityjson":
-            raise InputError(f"{path}: lod is for CityJSON; this is {chosen.name}")
+        if lod is not None and not chosen.has_levels:
+            raise InputError(f"{path}: lod is for CityJSON and CityGML; this is {chosen.name}")
+        if (types or storey is not None) and not chosen.has_elements:
+            raise InputError(f"{path}: types and storey are for IFC; this is {chosen.name}")
         raw = chosen.read(source)
     except OSError as error:
         raise FormatError(path, (error.strerror or str(error)).lower()) from error

@@ -11,7 +11,7 @@ from jaxtyping import Float64
 
 from plueckernet.errors import InputError
 from plueckernet.geometry.lines import LineSet
-from plueckernet.io import arrays, cityjson, dxf, limap, limap2, line3dpp, obj, ply, table
+from plueckernet.io import arrays, cityjson, dxf, gml, ifc, limap, limap2, line3dpp, mesh, obj, ply, table
 from plueckernet.io.source import RawLines, Source
 
 SegmentWriter = Callable[[Path, Float64[np.ndarray, "n 2 3"]], None]
@@ -29,6 +29,8 @@ class Format:
         read: The reader.
         write: The writer of segments, if there is one.
         write_all: The writer of all that a line set knows, if the format can hold it.
+        has_levels: Whether a level of detail can be chosen.
+        has_elements: Whether types of elements and a storey can be chosen.
     """
 
     name: str
@@ -38,6 +40,8 @@ class Format:
     read: Callable[[Source], RawLines]
     write: SegmentWriter | None = None
     write_all: Callable[[Path, LineSet], None] | None = None
+    has_levels: bool = False
+    has_elements: bool = False
 
     @property
     def is_writable(self) -> bool:
@@ -52,7 +56,11 @@ FORMATS = (
            write_all=arrays.write_npz),
     Format("ply", "PLY with edges (Open3D)", (".ply",), ply.recognises, ply.read, ply.write),
     Format("dxf", "AutoCAD DXF", (".dxf",), dxf.recognises, dxf.read, dxf.write),
-    Format("cityjson", "CityJSON 1.0–2.0", (".json", ".cityjson"), cityjson.recognises, cityjson.read),
+    Format("cityjson", "CityJSON 1.0–2.0", (".json", ".cityjson"), cityjson.recognises, cityjson.read,
+           has_levels=True),
+    Format("gml", "CityGML and GML", (".gml", ".citygml", ".xml"), gml.recognises, gml.read, has_levels=True),
+    Format("ifc", "IFC, in metres", (".ifc",), ifc.recognises, ifc.read, has_elements=True),
+    Format("mesh", "feature edges: STL, GLB, OFF", (".stl", ".glb", ".gltf", ".off"), mesh.recognises, mesh.read),
     Format("obj", "Wavefront OBJ", (".obj",), obj.recognises, obj.read, obj.write),
     Format("limap2", "LIMAP 2: COLMAP model with lines", (), limap2.recognises, limap2.read, write_all=limap2.write),
     Format("limap", "LIMAP 1 tracks: folder or alltracks.txt", (), limap.recognises, limap.read, limap.write),

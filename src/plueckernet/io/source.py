@@ -25,12 +25,16 @@ class Source:
     Attributes:
         path: The file or folder.
         lod: The requested level of detail, for formats that have several.
+        types: Types of elements to read, for formats that have elements; all by default.
+        storey: Name of the storey to read, for formats that have storeys.
         progress: Called regularly with the fraction of the file that has been read, in [0, 1].
     """
 
     path: Path
     lod: str | None = None
     progress: Callable[[float], None] | None = None
+    types: tuple[str, ...] = ()
+    storey: str | None = None
 
     @cached_property
     def head(self) -> bytes:
