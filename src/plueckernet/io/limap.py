@@ -19,7 +19,7 @@ from plueckernet.io.atomic import atomic_write
 from plueckernet.io.rows import write_rows
 from plueckernet.io.source import RawLines, Source, is_count, is_number, numbers, shown
 
-_TRACK_NAME = re.compile(r"track_(\d{1,15})\.txt")
+TRACK_NAME = re.compile(r"track_(\d{1,15})\.txt")
 _LINES_PER_TRACK = 5
 
 
@@ -62,7 +62,7 @@ def _is_alltracks(rows: list[list[str]]) -> bool:
 
 
 def _read_folder(source: Source) -> RawLines:
-    entries = ((_TRACK_NAME.fullmatch(path.name), path) for path in source.path.iterdir())
+    entries = ((TRACK_NAME.fullmatch(path.name), path) for path in source.path.iterdir())
     tracks = sorted((int(match[1]), path) for match, path in entries if match)
     if not tracks and any((source.path / name).is_file() for name in ("points3D.bin", "points3D.txt")):
         raise FormatError(source.path, "a COLMAP model without lines: no structures/lines3D of LIMAP 2")

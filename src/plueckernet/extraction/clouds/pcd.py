@@ -16,7 +16,9 @@ _KINDS = {"F": "f", "I": "i", "U": "u"}
 
 
 @dataclass(frozen=True)
-class _Header:
+class PcdHeader:
+    """The lines up to `DATA`: fields of a point, number of points, encoding and number of lines."""
+
     fields: np.dtype[np.void]
     count: int
     data: str
@@ -32,19 +34,20 @@ def recognises_pcd(source: Source) -> bool:
 def read_pcd(source: Source, size: int) -> Chunks:
     """The points, ``size`` at a time; compressed points all at once."""
     with source.path.open("rb") as handle:
-        header = _header(handle, source)
+        header = read_header(handle, source)
         if header.data == "ascii":
             yield from _ascii(handle, header, source, size)
         elif header.data == "binary":
             for first in range(0, header.count, size):
                 wanted = min(size, header.count - first)
                 data = handle.read(wanted * header.fields.itemsize)
-                yield _coordinates(_table(data, header, wanted, source))
+                yield _coordinates(read_table(data, header, wanted, source))
         else:
-            yield _coordinates(_uncompressed(handle.read(), header, source))
+            yield _coordinates(uncompressed(handle.read(), header, source))
 
 
-def _header(handle: BinaryIO, source: Source) -> _Header:
+def read_header(handle: BinaryIO, source: Source) -> PcdHeader:
+    """Parse the lines up to `DATA`."""
     entries: dict[str, list[str]] = {}
     for number in range(1, _MAX_HEADER_LINES):
         words = handle.readline().decode("ascii", errors="replace").partition("#")[0].split()
@@ -55,7 +58,7 @@ def _header(handle: BinaryIO, source: Source) -> _Header:
     raise source.error("no DATA line in the header")
 
 
-def _checked(entries: dict[str, list[str]], number: int, source: Source) -> _Header:
+def _checked(entries: dict[str, list[str]], number: int, source: Source) -> PcdHeader:
     names, sizes, kinds = (entries.get(key, []) for key in ("FIELDS", "SIZE", "TYPE"))
     repeats = entries.get("COUNT", ["1"] * len(names))
     if not len(names) == len(sizes) == len(kinds) == len(repeats) or not all(map(is_count, sizes + repeats)):
@@ -77,10 +80,10 @@ def _checked(entries: dict[str, list[str]], number: int, source: Source) -> _Hea
     data = (entries["DATA"] or [""])[0].lower()
     if data not in ("ascii", "binary", "binary_compressed") or not is_count(points[0]):
         raise source.error(f"expected DATA ascii, binary or binary_compressed, found {shown(data)}", number)
-    return _Header(fields, int(points[0]), data, number)
+    return PcdHeader(fields, int(points[0]), data, number)
 
 
-def _ascii(handle: BinaryIO, header: _Header, source: Source, size: int) -> Chunks:
+def _ascii(handle: BinaryIO, header: PcdHeader, source: Source, size: int) -> Chunks:
     starts = np.cumsum([0] + [header.fields[name].shape[0] for name in header.fields.names or ()])
     columns = [int(starts[(header.fields.names or ()).index(axis)]) for axis in "xyz"]
     rows: list[list[float]] = []
@@ -102,7 +105,8 @@ def _ascii(handle: BinaryIO, header: _Header, source: Source, size: int) -> Chun
         yield np.array(rows)
 
 
-def _table(data: bytes, header: _Header, wanted: int, source: Source) -> Shaped[np.ndarray, " n"]:
+def read_table(data: bytes, header: PcdHeader, wanted: int, source: Source) -> Shaped[np.ndarray, " n"]:
+    """Points of binary data."""
     if len(data) < wanted * header.fields.itemsize:
         raise source.error(f"the file ends before its {header.count} points")
     return np.frombuffer(data, header.fields, wanted)
@@ -112,7 +116,7 @@ def _coordinates(table: Shaped[np.ndarray, " n"]) -> Float64[np.ndarray, "n 3"]:
     return np.stack([table[axis][:, 0] for axis in "xyz"], axis=1).astype(np.float64)
 
 
-def _uncompressed(data: bytes, header: _Header, source: Source) -> Shaped[np.ndarray, " n"]:
+def uncompressed(data: bytes, header: PcdHeader, source: Source) -> Shaped[np.ndarray, " n"]:
     """The table of compressed data, in which each field is stored for all points before the next field."""
     packed, full = (int(size) for size in np.frombuffer(data[:8].ljust(8, b"\0"), "<u4"))
     if full != header.count * header.fields.itemsize or packed + 8 > len(data):
