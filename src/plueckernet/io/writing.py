@@ -28,7 +28,7 @@ def write_lines(path: str | Path, lines: LineSet | ArrayLike, *, format: str | N
         InputError: The format cannot represent the lines, or the file cannot be written.
     """
     path = Path(path)
-    chosen = _chosen(path, format)
+    chosen = writable_format(path, format)
     lines = lines if isinstance(lines, LineSet) else LineSet.from_segments(lines)
     if lines.direction.ndim != 2:
         raise InputError("only an unbatched LineSet can be written; write the sets of a batch separately")
@@ -39,9 +39,7 @@ def write_lines(path: str | Path, lines: LineSet | ArrayLike, *, format: str | N
     if chosen.write_all is not None:
         chosen.write_all(path, lines)
         return
-    if chosen.write is None:
-        raise InputError(f"{path}: {chosen.name} can only be read; write one of: {_writable()}")
-    if lines.endpoints is None:
+    if lines.endpoints is None or chosen.write is None:
         raise InputError(
             f"{path}: infinite lines have no end points to write as {chosen.name};"
             " write .npz, or clip them to a radius first"
@@ -67,10 +65,13 @@ def clip_to_ball(lines: LineSet, radius: float, centre: Float[Tensor, " 3"] | No
     return clipped if bool((half_length > 0).all()) else clipped[half_length > 0]
 
 
-def _chosen(path: Path, name: str | None) -> Format:
+def writable_format(path: Path, name: str | None = None) -> Format:
+    """The format in which `write_lines` would write a file; `InputError` if there is none."""
     chosen = format_of_suffix(path) if name is None else format_named(name)
     if chosen is None:
         raise InputError(f"{path}: no format has the suffix {path.suffix!r}; name one of: {_writable()}")
+    if not chosen.is_writable:
+        raise InputError(f"{path}: {chosen.name} can only be read; write one of: {_writable()}")
     return chosen
 
 

@@ -56,9 +56,9 @@ class Viewer:
         """The port in use; if the requested port was taken, another one."""
         return self.server.get_port()
 
-    def load(self, side: Side, path: Path) -> None:
+    def load(self, side: Side, path: Path, format: str | None = None) -> None:
         """Read a map from a file and show it."""
-        report = self.session.load(side, path)
+        report = self.session.load(side, path, format)
         kind = "infinite lines" if report.lines.endpoints is None else "segments"
         left = "".join(f"; left out {count}: {reason}" for reason, count in report.dropped.items())
         self._labels[side].content = _map(side, f"{path.name} ({report.format}): {len(report.lines):,} {kind}{left}")

@@ -42,6 +42,21 @@ CLOUD_FORMATS = (
 )
 
 
+_ONLY_CLOUDS = {".xyz", ".pts", ".asc", ".vtk", ".las", ".laz", ".e57", ".pcd"}
+
+
+def is_cloud(path: Path) -> bool:
+    """Whether a file has points and no lines: LAS, E57, PCD, PLY of vertices only, or a suffix of clouds."""
+    if not path.is_file():
+        return False
+    source = Source(path)
+    if surveys.recognises_las(source) or surveys.recognises_e57(source) or pcd.recognises_pcd(source):
+        return True
+    if line_ply.recognises(source):
+        return {element.name for element in line_ply.read_header(source).elements if element.count} == {"vertex"}
+    return path.suffix.lower() in _ONLY_CLOUDS
+
+
 def point_chunks(path: str | Path, size: int = CHUNK, *, format: str | None = None) -> Chunks:
     """The points of a file, about ``size`` at a time; rows that are not finite are left out.
 
