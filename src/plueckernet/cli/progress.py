@@ -10,7 +10,7 @@ from typing import Any, Protocol
 _BAR_DELAY = 2.0  # seconds before the bar appears
 
 
-class Reporter(Protocol):
+class ProgressReport(Protocol):
     """Called with the progress in [0, 1] and, where there are several, the stage that begins."""
 
     def __call__(self, fraction: float, stage: str = "") -> None:
@@ -19,7 +19,7 @@ class Reporter(Protocol):
 
 
 @contextmanager
-def slow_bar(text: str) -> Iterator[Reporter]:
+def slow_bar(text: str) -> Iterator[ProgressReport]:
     """Show a bar on stderr once the block has run for two seconds; the block reports its progress in [0, 1].
 
     A stage that the block reports is shown beside the text. The bar pulses until the first report. Nothing is shown if

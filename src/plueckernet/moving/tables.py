@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
 
@@ -14,9 +14,6 @@ from plueckernet.io.source import Source, is_number, numbers
 from plueckernet.io.table import COLUMNS
 
 _BLOCK = 50_000  # rows moved at a time
-
-Columns = Sequence[int]
-"""The first column of each point of a row, or three columns of one point."""
 
 Triples = list[tuple[int, int, int]]
 PickPoints = Callable[[list[str], int], Triples]
