@@ -7,23 +7,7 @@ from typing import Annotated
 
 import typer
 
-from plueckernet.cli.options import (
-    AlignedOption,
-    DeviceOption,
-    ForceOption,
-    FromOption,
-    InlierThresholdOption,
-    JsonOption,
-    LodOption,
-    MatcherOption,
-    MinConfidenceOption,
-    PlotOption,
-    QuietOption,
-    ReportOption,
-    SetOption,
-    check_device,
-    registration_settings,
-)
+import plueckernet.cli.options as opt
 
 
 def refine(
@@ -32,19 +16,19 @@ def refine(
     pose: Annotated[
         Path, typer.Option(metavar="FILE", help="target_T_source: a result of `register`, or a 4x4 matrix as text.")
     ],
-    json_file: JsonOption = None,
-    aligned: AlignedOption = None,
-    report: ReportOption = None,
-    plot: PlotOption = None,
-    inlier_threshold: InlierThresholdOption = None,
-    min_confidence: MinConfidenceOption = 0.9,
-    matcher: MatcherOption = "invariant",
-    settings: SetOption = None,
-    device: DeviceOption = "cpu",
-    from_format: FromOption = None,
-    lod: LodOption = None,
-    force: ForceOption = False,
-    quiet: QuietOption = False,
+    matcher: opt.MatcherOption = "invariant",
+    settings: opt.SetOption = None,
+    inlier_threshold: opt.InlierThresholdOption = None,
+    min_confidence: opt.MinConfidenceOption = 0.9,
+    json_file: opt.JsonOption = None,
+    aligned: opt.AlignedOption = None,
+    report: opt.ReportOption = None,
+    plot: opt.PlotOption = None,
+    from_format: opt.FromOption = None,
+    lod: opt.LodOption = None,
+    device: opt.DeviceOption = "cpu",
+    force: opt.ForceOption = False,
+    quiet: opt.QuietOption = False,
 ) -> None:
     """Improve a pose that is accurate to about the inlier threshold, such as one set by hand in another program.
 
@@ -57,8 +41,8 @@ def refine(
     from plueckernet.cli.progress import slow_bar
     from plueckernet.matchers import load_matcher
 
-    chosen = registration_settings(False, inlier_threshold, min_confidence, settings)
-    check_device(device)
+    chosen = opt.registration_settings(False, inlier_threshold, min_confidence, settings)
+    opt.check_device(device)
     outputs = RegistrationOutputs(json_file, aligned, report, plot)
     outputs.check((source, target, pose), force)
     start, line_matcher = read_pose(pose), load_matcher(matcher, device)

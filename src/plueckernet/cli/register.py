@@ -7,47 +7,29 @@ from typing import Annotated
 
 import typer
 
-from plueckernet.cli.options import (
-    AlignedOption,
-    DeviceOption,
-    ForceOption,
-    FromOption,
-    InlierThresholdOption,
-    JsonOption,
-    LodOption,
-    MatcherOption,
-    MinConfidenceOption,
-    PlotOption,
-    QuietOption,
-    ReportOption,
-    SetOption,
-    StoreyOption,
-    TypesOption,
-    check_device,
-    registration_settings,
-)
+import plueckernet.cli.options as opt
 
 
 def register(
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="Line map or point cloud that is moved.")],
     target: Annotated[Path, typer.Argument(metavar="TARGET", help="Line map or point cloud that stays.")],
-    json_file: JsonOption = None,
-    aligned: AlignedOption = None,
-    report: ReportOption = None,
-    plot: PlotOption = None,
-    inlier_threshold: InlierThresholdOption = None,
-    min_confidence: MinConfidenceOption = 0.9,
+    json_file: opt.JsonOption = None,
+    aligned: opt.AlignedOption = None,
+    report: opt.ReportOption = None,
+    plot: opt.PlotOption = None,
+    inlier_threshold: opt.InlierThresholdOption = None,
+    min_confidence: opt.MinConfidenceOption = 0.9,
     directed: Annotated[bool, typer.Option("--directed", help="The direction of each line is meaningful.")] = False,
-    matcher: MatcherOption = "invariant",
-    settings: SetOption = None,
+    matcher: opt.MatcherOption = "invariant",
+    settings: opt.SetOption = None,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Random seed; equal seeds give equal results.")] = 0,
-    device: DeviceOption = "cpu",
-    from_format: FromOption = None,
-    lod: LodOption = None,
-    types: TypesOption = None,
-    storey: StoreyOption = None,
-    force: ForceOption = False,
-    quiet: QuietOption = False,
+    device: opt.DeviceOption = "cpu",
+    from_format: opt.FromOption = None,
+    lod: opt.LodOption = None,
+    types: opt.TypesOption = None,
+    storey: opt.StoreyOption = None,
+    force: opt.ForceOption = False,
+    quiet: opt.QuietOption = False,
 ) -> None:
     """Find the pose of SOURCE in the frame of TARGET: any rotation, any translation, no initial guess.
 
@@ -62,8 +44,8 @@ def register(
     from plueckernet.matchers import load_matcher
     from plueckernet.stages import STAGES
 
-    chosen = registration_settings(directed, inlier_threshold, min_confidence, settings)
-    check_device(device)
+    chosen = opt.registration_settings(directed, inlier_threshold, min_confidence, settings)
+    opt.check_device(device)
     outputs = RegistrationOutputs(json_file, aligned, report, plot)
     outputs.check((source, target), force)
     line_matcher = load_matcher(matcher, device)

@@ -77,11 +77,11 @@ def read_lines(
 def read_lines_report(
     path: str | Path,
     *,
+    progress: Callable[[float], None] | None = None,
     format: str | None = None,
     lod: str | float | None = None,
     types: Sequence[str] = (),
     storey: str | None = None,
-    progress: Callable[[float], None] | None = None,
 ) -> ReadReport:
     """Read a line map like `read_lines`, and report what was read and what was skipped."""
     source = Source(Path(path), _level_of_detail(lod), progress, tuple(types), storey)

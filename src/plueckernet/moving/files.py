@@ -12,16 +12,9 @@ from plueckernet.errors import FormatError, InputError, MissingDependencyError
 from plueckernet.extraction.clouds.pcd import recognises_pcd
 from plueckernet.extraction.clouds.surveys import recognises_e57, recognises_las
 from plueckernet.geometry.pose import Pose, Similarity
-from plueckernet.io import limap, limap2, line3dpp, obj, ply, read_lines, write_lines
+from plueckernet.io import limap, limap2, line3dpp, obj, ply, read_lines, trajectories, write_lines
 from plueckernet.io.registry import format_named, format_of_content
 from plueckernet.io.source import Source, is_number
-from plueckernet.io.trajectories import (
-    Trajectory,
-    read_kitti_trajectory,
-    read_tum_trajectory,
-    write_kitti_trajectory,
-    write_tum_trajectory,
-)
 from plueckernet.moving import clouds, colmap, tables, vertices
 from plueckernet.moving.replacing import replacing
 
@@ -191,19 +184,19 @@ def _move_text_cloud(path: Path, out: Path, motion: Similarity) -> list[str]:
 
 
 def _move_tum(path: Path, out: Path, motion: Similarity) -> list[str]:
-    write_tum_trajectory(out, _moved_trajectory(read_tum_trajectory(path), motion))
+    trajectories.write_tum_trajectory(out, _moved_trajectory(trajectories.read_tum_trajectory(path), motion))
     return []
 
 
 def _move_kitti(path: Path, out: Path, motion: Similarity) -> list[str]:
-    write_kitti_trajectory(out, _moved_trajectory(read_kitti_trajectory(path), motion))
+    trajectories.write_kitti_trajectory(out, _moved_trajectory(trajectories.read_kitti_trajectory(path), motion))
     return []
 
 
-def _moved_trajectory(trajectory: Trajectory, motion: Similarity) -> Trajectory:
+def _moved_trajectory(trajectory: trajectories.Trajectory, motion: Similarity) -> trajectories.Trajectory:
     poses = trajectory.world_T_sensor
     moved = Pose(motion.rotation @ poses.rotation, motion.act(poses.translation))
-    return Trajectory(trajectory.times, moved)
+    return trajectories.Trajectory(trajectory.times, moved)
 
 
 KINDS: dict[str, Mover] = {
