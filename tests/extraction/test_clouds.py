@@ -13,7 +13,7 @@ from plueckernet.errors import FormatError, InputError, MissingDependencyError
 from plueckernet.extraction import point_chunks, read_points
 from plueckernet.extraction.clouds.pcd import lzf_decompress
 from plueckernet.extraction.clouds.reading import is_cloud
-from plueckernet.io import write_lines
+from plueckernet.io import read_lines, write_lines
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "scans"
 POINTS = np.round(np.random.default_rng(0).normal(0, 5, (40, 3)), 3)
@@ -231,6 +231,10 @@ def test_clouds_are_told_from_lines(tmp_path: Path) -> None:
         else:
             np.savetxt(path, rows[:, :columns], delimiter="," if name.endswith("csv") else " ")
         assert is_cloud(path), name
+    (tmp_path / "normals.csv").write_text("x,y,z,nx,ny,nz\n1,2,3,0,0,1\n")
+    assert is_cloud(tmp_path / "normals.csv")
+    with pytest.raises(FormatError, match=r"normals\.csv:1: columns x, y, z: a point cloud"):
+        read_lines(tmp_path / "normals.csv")
     for name in ("b.obj", "b.txt", "b.csv", "b.npy", "b.ply", "b.npz"):
         write_lines(tmp_path / name, rows)
         assert not is_cloud(tmp_path / name), name

@@ -194,6 +194,16 @@ def test_text_clouds_keep_other_columns(tmp_path: Path, text: str) -> None:
     np.testing.assert_allclose(np.array(last[:3], float), TO_MAP @ [1.5, 2.5, 3.5], rtol=0, atol=1e-8)
 
 
+def test_normals_of_text_clouds_turn(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y,z,nx,ny,nz\n1 , 2 , 3 ,0,0.6,0.8\n")
+    move_file(tmp_path / "a.csv", tmp_path / "b.csv", POSE)
+    head, row = (tmp_path / "b.csv").read_text().splitlines()
+    values = np.array(row.split(","), float)
+    assert head == "x,y,z,nx,ny,nz"
+    np.testing.assert_allclose(values[:3], POSE @ [1.0, 2, 3])
+    np.testing.assert_allclose(values[3:], POSE.rotation @ torch.tensor([0, 0.6, 0.8], dtype=torch.float64))
+
+
 def test_named_columns_are_moved_wherever_they_are(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,z2,x1,y1,z1,x2,y2\nwall,6,1,2,3,4,5\n")
     move_file(tmp_path / "a.csv", tmp_path / "b.csv", POSE)

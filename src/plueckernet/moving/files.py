@@ -69,6 +69,8 @@ def kind_of(path: Path) -> str:
 
 def _by_width(source: Source) -> str | None:
     """The kind of a table by the number of its columns; six may be lines, and other formats know better."""
+    if tables.names_points(source):
+        return "cloud-text"
     row = source.head_rows[1 if len(source.head_rows) > 1 else 0]
     fields = row.split(next((mark for mark in ";," if mark in row), None))
     if not all(map(is_number, fields)) or line3dpp.recognises(source) or limap.recognises(source):
@@ -179,7 +181,7 @@ def _move_mesh(path: Path, out: Path, motion: Similarity) -> list[str]:
 
 def _move_text_cloud(path: Path, out: Path, motion: Similarity) -> list[str]:
     source = Source(path)
-    tables.move_rows(source, out, motion, tables.cloud_columns(source))
+    tables.move_rows(source, out, motion, tables.cloud_columns(source), tables.normal_columns(source))
     return []
 
 

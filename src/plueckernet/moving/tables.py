@@ -62,11 +62,34 @@ def _separator(source: Source) -> str | None:
     return next((mark for mark in ";," if rows and mark in rows[0]), None)
 
 
+def _first_fields(source: Source) -> list[str]:
+    """The fields of the first row, which may be names."""
+    return [field.strip().strip("\"'/").lower() for field in (source.head_rows or [""])[0].split(_separator(source))]
+
+
+def _named(source: Source, *names: str) -> tuple[int, int, int] | None:
+    """The columns of three names, if the first row has them."""
+    first = _first_fields(source)
+    if not set(names) <= set(first):
+        return None
+    x, y, z = (first.index(name) for name in names)
+    return x, y, z
+
+
+def names_points(source: Source) -> bool:
+    """Whether the first row names columns x, y and z."""
+    return _named(source, "x", "y", "z") is not None
+
+
+def normal_columns(source: Source) -> Triples:
+    """The columns named nx, ny and nz."""
+    triple = _named(source, "nx", "ny", "nz")
+    return [] if triple is None else [triple]
+
+
 def cloud_columns(source: Source) -> PickPoints:
     """Rows of a cloud: the columns named x, y and z, or the first three of rows of numbers."""
-    first = [field.strip().strip("\"'/").lower() for field in (source.head_rows or [""])[0].split(_separator(source))]
-    wanted = tuple(first.index(axis) for axis in "xyz") if set("xyz") <= set(first) else (0, 1, 2)
-    triple = (wanted[0], wanted[1], wanted[2])
+    triple = _named(source, "x", "y", "z") or (0, 1, 2)
 
     def pick(fields: list[str], _number: int) -> Triples:
         enough = len(fields) > max(triple) and all(is_number(fields[column]) for column in triple)
@@ -77,7 +100,7 @@ def cloud_columns(source: Source) -> PickPoints:
 
 def segment_columns(source: Source) -> PickPoints:
     """Rows of segments: the columns named x1 … z2, or the first six."""
-    first = [field.strip().strip("\"'").lower() for field in (source.head_rows or [""])[0].split(_separator(source))]
+    first = _first_fields(source)
     named = set(COLUMNS) <= set(first)
     order = [first.index(name) for name in COLUMNS] if named else list(range(6))
     ends = [(order[0], order[1], order[2]), (order[3], order[4], order[5])]

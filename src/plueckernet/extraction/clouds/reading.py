@@ -60,8 +60,9 @@ def is_cloud(path: Path) -> bool:
     if arrays.recognises_npy(source):
         return _columns_of_array(path) in _POINT_COLUMNS
     if suffix in (".txt", ".csv") and len(source.head_rows) > 1:
-        row = source.head_rows[1]
-        fields = row.split(next((mark for mark in ";," if mark in row), None))
+        names, fields = (row.replace(";", ",").replace(",", " ").split() for row in source.head_rows[:2])
+        if {"x", "y", "z"} <= {name.strip("\"'").lower() for name in names}:
+            return True
         return len(fields) in _POINT_COLUMNS and all(map(is_number, fields)) and not limap.recognises(source)
     return suffix in _ONLY_CLOUDS or (suffix == ".bin" and not limap2.recognises(source))
 
