@@ -36,6 +36,8 @@ def recognises(source: Source) -> bool:
 
 def read(source: Source) -> RawLines:
     """Read the feature edges of all elements, or of the chosen types and storey."""
+    if not recognises(source):
+        raise source.error("not IFC: the file does not start as STEP does")
     ifc = _ifcopenshell()
     try:
         model = ifc.open(str(source.path))
