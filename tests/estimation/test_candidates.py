@@ -74,7 +74,7 @@ def test_hypotheses_without_any_score_give_no_candidate(search, count):
 
 def test_repetitions_of_the_best_pose_are_no_crowd():
     wrong = torch.linspace(4, 2, 40)
-    alone, repeated = (torch.cat([torch.full((count,), 10.0), wrong]) for count in (1, 24))
-    assert _crowd(alone) == pytest.approx(_crowd(repeated))
+    single, repeated = (torch.cat([torch.full((count,), 10.0), wrong]) for count in (1, 24))
+    assert _crowd(single) == pytest.approx(_crowd(repeated))
     assert 2 < _crowd(repeated) < 4
     assert _crowd(torch.full((12,), 10.0)) == 0.0

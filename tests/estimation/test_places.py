@@ -5,7 +5,7 @@ import torch
 
 from plueckernet.data.scenes import make_scene
 from plueckernet.estimation.maps import MapPair
-from plueckernet.estimation.places import BEST_PLACES, place_pairs, promising_places
+from plueckernet.estimation.places import BEST_PLACES, place_pairs, probable_places
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.matchers import load_matcher
@@ -40,11 +40,11 @@ def test_the_small_map_is_inside_one_of_the_places(swapped):
     assert any(len(place) >= len(small) for place in whole)
 
 
-def test_the_place_of_the_small_map_is_the_most_promising():
+def test_the_place_of_the_small_map_is_the_most_probable():
     matcher = load_matcher("invariant")
     small, large = room(3), row_of_rooms()
     maps = SETTINGS.normalize(small, large)
-    best = promising_places(maps, SETTINGS.normalize, lambda pair: matcher.putative_matches(pair, 200))
+    best = probable_places(maps, SETTINGS.normalize, lambda pair: matcher.putative_matches(pair, 200))
     assert len(best) <= BEST_PLACES
     inside = (best[0][1].endpoints.mean(1)[:, 0] - 3 * SPACING).abs() < SPACING / 2
     assert int(inside.sum()) > 0.8 * len(small)

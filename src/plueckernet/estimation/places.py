@@ -24,19 +24,19 @@ _SPACING = 1.2  # of the places, in extents of the small map
 _RADIUS = 2.1  # of a place: contains the small map wherever its centre is between those of the places
 _MIN_LINES = 12  # of a place
 _MAX_PLACES = 200
-_RANKED_MATCHES = 60  # whose probability tells how promising a place is
+_RANKED_MATCHES = 60  # whose probability tells how probable a place is
 RANKING_LINES = 128  # longest lines of a place and of the small map that are matched to rank the places
 PLACE_LINES = 400  # the same for the registration to a place
 BEST_PLACES = 16  # that the small map is registered to
 
 
-def promising_places(
+def probable_places(
     maps: MapPair, normalize: Callable[[LineSet, LineSet], MapPair], match: Callable[[MapPair], Matches]
 ) -> list[tuple[LineSet, LineSet]]:
-    """The smaller map with places of the larger one, the most promising first, in their original frames."""
+    """The smaller map with places of the larger one, the most probable first, in their original frames."""
     pairs = list(place_pairs(maps))
-    promise = [float(match(normalize(*pair)).first(_RANKED_MATCHES).probability.sum()) for pair in pairs]
-    order = sorted(range(len(pairs)), key=lambda row: -promise[row])
+    probability = [float(match(normalize(*pair)).first(_RANKED_MATCHES).probability.sum()) for pair in pairs]
+    order = sorted(range(len(pairs)), key=lambda row: -probability[row])
     return [pairs[row] for row in order[:BEST_PLACES]]
 
 

@@ -16,7 +16,7 @@ from plueckernet.estimation.judgement import Calibration
 from plueckernet.estimation.map_parts import part_matches
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.matching import Matches
-from plueckernet.estimation.places import PLACE_LINES, RANKING_LINES, has_places, promising_places
+from plueckernet.estimation.places import PLACE_LINES, RANKING_LINES, has_places, probable_places
 from plueckernet.estimation.pose_family import pose_family
 from plueckernet.estimation.ransac import Hypotheses
 from plueckernet.estimation.refinement import RefinedCandidate, complete_refinement, refine_candidates
@@ -127,7 +127,7 @@ class PoseSearch:
             for count in (RANKING_LINES, PLACE_LINES)
         )
         poses: list[tuple[float, Pose]] = []
-        for source, target in promising_places(self._maps, ranking.normalize, self._match):
+        for source, target in probable_places(self._maps, ranking.normalize, self._match):
             maps = settings.normalize(source, target)
             search = PoseSearch(maps, self._match(maps), self._calibration, settings)
             assessment = next(search._rounds(seed))
