@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from plueckernet.evaluation.claims import claims_section
 from plueckernet.evaluation.crop_results import CropValues
 from plueckernet.evaluation.documents import ResultDocument, read_result
 from plueckernet.evaluation.experiments import EXPERIMENTS, Experiment
 from plueckernet.evaluation.provenance import mark
 from plueckernet.evaluation.reproduce import read_document, write_figures
 from plueckernet.evaluation.result_rows import combined, compared_crops
-from plueckernet.evaluation.verdict import against_table_1, in_short, same_pairs, sigma
+from plueckernet.evaluation.verdict import TABLES_1, against_table_1, in_short, same_pairs, sigma
 
 IMAGES = Path("images", "results")  # from the folder of the page
 INTRODUCTION = """# Results
@@ -49,9 +50,8 @@ def results_page(folder: Path, crops: Path | None = None) -> str:
     }
     values = {name: document.values for name, document in documents.items()}
     sections = [INTRODUCTION + certainty(values) + _marks(documents), in_short(values)]
-    if "table1" in values:
-        sections.append(against_table_1(values["table1"]))
-    sections += [same_pairs(values), COMPARABLE]
+    sections += [against_table_1(values[name], turn) for name, turn in TABLES_1.items() if name in values]
+    sections += [claims_section(values), same_pairs(values), COMPARABLE]
     sections += [section(EXPERIMENTS[name], document) for name, document in documents.items()]
     sections.append(crop_section(crops or folder))
     missing = [experiment.title for name, experiment in EXPERIMENTS.items() if name not in documents]
