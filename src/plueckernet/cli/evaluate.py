@@ -237,7 +237,7 @@ def invariance(
 def ablations(
     out: Out,
     device: Device = "cuda",
-    steps: Annotated[int, typer.Option(min=1, help="Of each training.")] = 1200,
+    steps: Annotated[int, typer.Option(min=1, help="Of each training.")] = 3000,
     batch: Annotated[int, typer.Option(min=1, help="Pairs per step.")] = 32,
     lines: Annotated[int, typer.Option(min=1, help="Per map to train on, at most.")] = 256,
     scenes: Annotated[int, typer.Option(min=1, help="To train on.")] = 4096,

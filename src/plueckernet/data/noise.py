@@ -5,7 +5,8 @@
 
 * ``random-axis``: one angle, about an axis of any direction. A third of its variance is spin about the line, which
   changes nothing.
-* ``each-axis``: an angle about each of the axes x, y, z, each clipped. Directions err by the root of three times as much.
+* ``each-axis``: an angle about each of the axes x, y, z, each clipped. Directions err by the
+  root of three times as much.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from torch.nn.functional import normalize
 from plueckernet.data.random_source import RandomSource
 from plueckernet.geometry import LineSet
 from plueckernet.geometry.pose import rotation_exp
-
 
 DirectionNoise = Literal["random-axis", "each-axis"]
 

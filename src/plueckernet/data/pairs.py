@@ -51,7 +51,10 @@ class PairBatch:
     def to(self, device: torch.device | str) -> PairBatch:
         """The same pairs on a device."""
         return PairBatch(
-            self.source.to(device), self.target.to(device), self.correspondence.to(device), self.target_T_source.to(device)
+            self.source.to(device),
+            self.target.to(device),
+            self.correspondence.to(device),
+            self.target_T_source.to(device),
         )
 
 

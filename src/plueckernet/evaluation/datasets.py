@@ -21,7 +21,7 @@ from plueckernet.geometry.pose import Pose
 from plueckernet.io import read_lines
 
 FIRST_SEED = 2_000_000  # of scenes that neither scenes nor weights nor confidence were tuned on
-PAPER_DATASETS = {"indoor": "Structured3D", "outdoor": "Semantic3D", "block": "Apollo"}
+PAPER_DATASETS = {"indoor": "Structured3D", "outdoor": "Semantic3D", "street": "Apollo"}
 
 
 @runtime_checkable
@@ -180,6 +180,6 @@ def _tested(folder: Path) -> _Tested:
     if not scenes:
         raise FormatError(folder, "no scene in it is for testing")
     pairs = tuple(pair for pair in index.pairs if pair.split == "test")
-    content = [asdict(entry) for entry in (*scenes, *pairs)]
+    content = [asdict(scene) for scene in scenes] + [asdict(pair) for pair in pairs]
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
     return _Tested(index, scenes, pairs, {scene.name: scene.file for scene in index.scenes}, digest)

@@ -83,6 +83,8 @@ class Method:
 
 def all_methods(weights: Path | None = None) -> dict[str, Method]:
     """Every method by name; weights are those in the folder ``weights`` and, for what it lacks, the package's."""
+    if weights is not None and not weights.is_dir():
+        raise InputError(f"{weights}: no such folder of weights")
 
     def file(name: str) -> Path:
         own = None if weights is None else weights / f"{name}.safetensors"
@@ -139,8 +141,8 @@ def published_method(name: str, weights: Path) -> Method:
 def published_lines(pair: LinePair) -> tuple[LineSet, LineSet]:
     """The maps as all methods of the paper read them: infinite lines with a direction.
 
-    Recorded segments have none, so the paper's hemisphere rule (Sec. 3.1) gives them one, in the frame of their own map.
-    The paper's protocol has applied the rule already, before the motion.
+    Recorded segments have none, so the paper's hemisphere rule (Sec. 3.1) gives them one, in the frame of their own
+    map. The paper's protocol has applied the rule already, before the motion.
     """
     if pair.source.endpoints is None and pair.target.endpoints is None:
         return pair.source, pair.target

@@ -28,7 +28,7 @@ from plueckernet.geometry.pose import Pose, rotation_exp
 _NO_MOTION = PaperProtocol(angle=0.0, translation=0.0)
 _ALL_LINES = PaperProtocol(keep=1.0)
 _RECORDED = PaperProtocol()  # by which the authors made the pairs that they published
-_VEHICLE = Noise(position=0.05, position_limit=0.25, direction=1.0, direction_limit=2.5)
+_VEHICLE = Noise(position=0.15, position_limit=0.75)
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ class Driving:
     Directions follow the paper's hemisphere rule in the frame of each view, as those of recorded frames do.
     """
 
-    step: float = 6.0  # m it moves at most
-    turn: float = 12.0  # degrees it turns at most about the vertical; a third of that about the other axes
-    radius: float = 10.0  # m within which lines are seen
-    seen: float = 0.25  # fraction of them that a view shows
+    step: float = 8.0  # m it moves at most
+    turn: float = 16.0  # degrees it turns at most about the vertical; a third of that about the other axes
+    radius: float = 25.0  # m within which lines are seen
+    seen: float = 0.1  # fraction of them that a view shows
     noise: Noise = _VEHICLE
 
 
@@ -185,7 +185,7 @@ def _changes(value: Any) -> list[str]:
     return words
 
 
-def _word(entry: float | str | None) -> str:
+def _word(entry: float | int | str | None) -> str:
     """A number, a name, or nothing for None: limits that are not there."""
     return f"{entry:g}" if isinstance(entry, int | float) else "" if entry is None else f"-{entry}"
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plueckernet.evaluation.experiments import EXPERIMENTS
+from plueckernet.evaluation.experiments.ablations import component_claims
 from plueckernet.evaluation.experiments.plan import CellsValues
 from plueckernet.evaluation.experiments.recall import RecallValues
 from plueckernet.evaluation.experiments.sweep import SweepValues
@@ -15,6 +16,7 @@ from plueckernet.evaluation.paper import QUARTILES, TABLE_1
 from plueckernet.evaluation.rates import Rate
 from plueckernet.evaluation.tables import Table
 
+OUTCOMES = ("held", "refuted", "not decided", "not measured")  # of a claim of the paper
 Comparable = CellsValues | RecallValues | SweepValues
 TABLES_1 = {"table1": "a random axis", "table1-each-axis": "each axis"}  # experiments, and what noise turns lines about
 COMPARED = {  # experiments that count right poses
@@ -147,13 +149,9 @@ def in_short(documents: Mapping[str, Any]) -> str:
     if "timing" in documents:
         lines += [f"Time, {sentence}" for sentence in EXPERIMENTS["timing"].findings(documents["timing"])]
     if "ablations" in documents:
-        claims = EXPERIMENTS["ablations"].findings(documents["ablations"])[1:]
-        confirmed = sum("the claim held" in claim for claim in claims)
-        contrary = sum("the contrary was seen" in claim for claim in claims)
-        lines.append(
-            f"The paper makes {len(claims)} claims about components of its network. In short trainings "
-            f"{confirmed} held, {contrary} were contradicted and {len(claims) - confirmed - contrary} were not decided."
-        )
+        outcomes = [entry.outcome for entry in component_claims(documents["ablations"])]
+        words = ", ".join(f"{count} {name}" for name in OUTCOMES if (count := outcomes.count(name)))
+        lines.append(f"Of {len(outcomes)} claims of the paper about components of its network: {words}.")
     return "\n".join(["## In short", "", *(f"- {line}" for line in lines), ""])
 
 

@@ -116,7 +116,9 @@ def _frame(name: str, frame: SensorFrame | MissingFrame, lines_of: LinesOf) -> U
 _PAIRS = "the pairs published with the paper, from *_train and *_valid/*.pkl"
 DATASETS: dict[str, Dataset] = {
     "structured3d": Dataset("houses, from scene_*/annotation_3d.json", _structured3d, census=_structured3d_census),
-    "semantic3d": Dataset("10 m cells of scanned towns, from *_intensity_rgb.txt", _semantic3d, census=semantic3d_census),
+    "semantic3d": Dataset(
+        "10 m cells of scanned towns, from *_intensity_rgb.txt", _semantic3d, census=semantic3d_census
+    ),
     "apollo": Dataset(
         "frames of ApolloScape roads such as road02_ins, from ColorImage, Depth and Pose",
         _apollo,

@@ -84,13 +84,16 @@ def _dataset(name: str, source: Path) -> Dataset:
 def _written(work: Path, units: Sequence[Unit], workers: int) -> Iterator[None]:
     """Write each unit, with several processes in any order; after an error no new unit is started."""
     if workers <= 1 or len(units) <= 1:
-        yield from (_write(work, unit) for unit in units)
+        for unit in units:
+            _write(work, unit)
+            yield
         return
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), start_worker) as pool:
         futures = [pool.submit(_write, work, unit) for unit in units]
         try:
             for future in as_completed(futures):
-                yield future.result()
+                future.result()
+                yield
         finally:
             pool.shutdown(cancel_futures=True)
 

@@ -1,4 +1,7 @@
-"""Validation by the complete pipeline: matching, :func:`register` and pose errors on held-out pairs."""
+"""Validation by the complete pipeline: matching, pose estimation and pose errors on held-out pairs.
+
+Poses are those of :func:`register`. Networks of the paper, whose lines are directed, are judged by the paper's RANSAC.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ from torch import Tensor, nn
 
 from plueckernet.data.batches import PairBatch
 from plueckernet.data.stream import PairStream, StreamSettings, start_worker
-from plueckernet.errors import InputError
+from plueckernet.errors import DegenerateError, InputError
+from plueckernet.estimation.matching import putative_matches
+from plueckernet.estimation.published import PublishedSettings, published_pose
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.models import MatchOutput
@@ -187,14 +192,26 @@ def _estimated(task: _Task) -> Error:
         LineSet(**{k: torch.from_numpy(v) for k, v in side.items()}) for side in (task.source, task.target)
     )
     log_probability = torch.from_numpy(task.log_probability)
+    truth = Pose.from_matrix(torch.from_numpy(task.target_T_source))
+    if task.directed:
+        return _error(_published(source, target, log_probability), truth)
     longest = max(len(source), len(target))  # all lines are matched, in the order that the network saw
-    settings = RegistrationSettings(directed=task.directed, max_lines=max(longest, RegistrationSettings.max_lines))
+    settings = RegistrationSettings(max_lines=max(longest, RegistrationSettings.max_lines))
     try:
         result = register(source, target, matcher=lambda _source, _target: log_probability, settings=settings)
     except InputError:  # fewer than three lines
         return math.inf, math.inf
-    truth = Pose.from_matrix(torch.from_numpy(task.target_T_source))
     return _error(result.target_T_source, truth)
+
+
+def _published(source: LineSet, target: LineSet, log_probability: Tensor) -> Pose | None:
+    """The pose by the paper's RANSAC: of the network's matches and nothing else."""
+    settings = PublishedSettings()
+    matches = putative_matches(log_probability, settings.matches)
+    try:
+        return published_pose(source[matches.source], target[matches.target], settings).target_T_source
+    except DegenerateError:
+        return None
 
 
 def _error(estimate: Pose | None, truth: Pose) -> Error:

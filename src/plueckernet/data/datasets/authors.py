@@ -46,7 +46,9 @@ def authors_folders(folder: Path, dataset: str | None = None) -> list[Path]:
         raise FormatError(folder, f"pairs of {len(names)} datasets, which are prepared apart: prepare {choices}")
     chosen = [path for path in folders if dataset in (None, _dataset(path))]
     if not chosen:
-        raise FormatError(folder, f"no folder {dataset}_train or {dataset}_valid; there are pairs of {', '.join(names)}")
+        raise FormatError(
+            folder, f"no folder {dataset}_train or {dataset}_valid; there are pairs of {', '.join(names)}"
+        )
     return chosen
 
 

@@ -51,8 +51,7 @@ PUBLISHED = (  # files of both halves of semantic-8, without .txt
 def semantic3d_clouds(folder: Path) -> dict[str, Path]:
     """The clouds under a folder by station, in alphabetical order."""
     clouds = {
-        path.name.removesuffix(_SUFFIX).removesuffix(_COORDINATES): path
-        for path in sorted(folder.rglob(f"*{_SUFFIX}"))
+        path.name.removesuffix(_SUFFIX).removesuffix(_COORDINATES): path for path in sorted(folder.rglob(f"*{_SUFFIX}"))
     }
     if not clouds:
         packed = len(list(folder.rglob("*.7z")))

@@ -28,7 +28,8 @@ NOISE = _SWEEP.experiment(
     name="noise",
     title="Noise",
     about="One sigma of direction and footpoint from (0°, 0 m) to (5°, 0.1 m) as in the paper's appendix, which does "
-    "not clip it, and on to (10°, 0.2 m). Directions turn about a random axis. The paper prints curves without numbers. Without noise our error is rounding, below the range of "
-    "the figure. A curve ends where most pairs have no pose.",
+    "not clip it, and on to (10°, 0.2 m). Directions turn about a random axis. The paper prints curves without "
+    "numbers. Without noise our error is rounding, below the range of the figure. A curve ends where most pairs "
+    "have no pose.",
     findings=lambda values: _SWEEP.success_findings(values, (2.0, 5.0, 10.0)),
 )

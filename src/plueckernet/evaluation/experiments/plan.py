@@ -120,7 +120,8 @@ class Plan:
     def setting(self, runner: Runner) -> Setting:
         """What every document says about where its numbers come from."""
         cells = {
-            name: [cell for cell in self.cells(runner, name, self.roles[0]) if cell is not None] for name in self.datasets
+            name: [cell for cell in self.cells(runner, name, self.roles[0]) if cell is not None]
+            for name in self.datasets
         }
         counts = {
             name: [runner.count(cell, self.count(runner, name)) for cell in cells[name]] for name in self.datasets
@@ -147,8 +148,6 @@ class Plan:
         ]
 
 
-def main_plan(
-    *roles: str, pairs: int | Mapping[str, int] = PAIRS, noise: DirectionNoise = "random-axis"
-) -> Plan:
+def main_plan(*roles: str, pairs: int | Mapping[str, int] = PAIRS, noise: DirectionNoise = "random-axis") -> Plan:
     """The paper's protocol on both datasets: Table 1 and all that follows from it."""
     return Plan(roles, [PaperProtocol(noise=Noise(turn=noise))], pairs, recorded=True)

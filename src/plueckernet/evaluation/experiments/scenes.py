@@ -49,7 +49,6 @@ class SceneDifficulty:
         ratios = [ratio for ratio in self.ratios(dataset) if ratio is not None]
         return max(ratios, key=lambda ratio: abs(ratio - 1)) if len(ratios) == 6 else None
 
-
     def misfit(self, dataset: str) -> float | None:
         """Mean absolute logarithm of the six ratios: 0 if all quartiles are the paper's."""
         ratios = [ratio for ratio in self.ratios(dataset) if ratio]
@@ -159,8 +158,8 @@ SCENES = Experiment(
     name="scenes",
     title="Difficulty of the stand-ins",
     about="The synthetic scenes stand in for the paper's datasets. The paper's ICL baseline is run on them under the "
-    "paper's protocol; its errors and the numbers of lines are compared with those published. Both readings of the "
-    "paper's noise on directions are measured.",
+    "paper's protocol; its errors and the numbers of lines are compared with those published. Both readings of "
+    "the paper's noise on directions are measured.",
     values=SceneValues,
     plan=_PLAN,
     run=run,

@@ -95,9 +95,9 @@ TABLE1 = Experiment(
     name="table1",
     title="Table 1: errors of all methods",
     about="The paper's protocol (Sec. 4.1): rotation up to 45° about each axis, ±2 m, 5 cm and 2° of noise, 70 % of "
-    "the lines kept on either side, directions carried over from source to target. PlückerNet and ICL are given the "
-    "directions. The noise turns each line about a random axis. Our default uses neither the directions nor the fact that errors act at the feet from the origin; "
-    "the row “told” uses both.",
+    "the lines kept on either side, directions carried over from source to target. PlückerNet and ICL are "
+    "given the directions. The noise turns each line about a random axis. Our default uses neither the "
+    "directions nor the fact that errors act at the feet from the origin; the row “told” uses both.",
     values=CellsValues,
     plan=_PLAN,
     run=_PLAN.summaries,
@@ -109,8 +109,8 @@ TABLE1_EACH_AXIS = Experiment(
     name="table1-each-axis",
     title="Table 1 with noise about each axis",
     about="The same pairs and weights, with the other reading of “a random rotation, with angles sampled”: the noise "
-    "turns each line by an angle about each of the three axes, which is more by the root of three. The networks were "
-    "trained with noise about a random axis.",
+    "turns each line by an angle about each of the three axes, which is more by the root of three. The "
+    "networks were trained with noise about a random axis.",
     values=CellsValues,
     plan=_EACH_PLAN,
     run=_EACH_PLAN.summaries,
