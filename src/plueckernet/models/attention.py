@@ -155,9 +155,10 @@ def linear_attention(
 def orthogonal_rows(count: int, channels: int) -> Float[Tensor, "m d"]:
     """Rows as long as normal vectors, in blocks that are orthogonal; always the same."""
     generator = torch.Generator().manual_seed(0)
-    blocks = [
-        torch.linalg.qr(torch.randn(channels, channels, generator=generator)).Q.mT for _ in range(-(-count // channels))
-    ]
+    blocks = []
+    for _ in range(-(-count // channels)):
+        q, r = torch.linalg.qr(torch.randn(channels, channels, generator=generator))
+        blocks.append((q * r.diagonal().sign()).mT)  # without the signs, directions would not be uniform
     lengths = torch.randn(count, channels, generator=generator).norm(dim=-1, keepdim=True)
     return torch.cat(blocks)[:count] * lengths
 
