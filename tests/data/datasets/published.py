@@ -73,7 +73,7 @@ def semantic3d_town(folder: Path, name: str, seed: int = 0) -> Path:
         points = size * generator.random((4000, 3))
         side, axis = generator.integers(0, 2, 4000), generator.integers(0, 3, 4000)
         points[np.arange(4000), axis] = (size * np.ones((4000, 3)))[np.arange(4000), axis] * np.maximum(side, axis == 2)
-        clouds.append(points + [3.0 * x + 0.3, 3.0 * y + 0.3, 0.0])
+        clouds.append(points + np.array([3.0 * x + 0.3, 3.0 * y + 0.3, 0.0]))
     points = np.concatenate(clouds) + generator.normal(0, 0.003, (sum(map(len, clouds)), 3))
     rows = np.column_stack([points, generator.integers(-2000, 2000, len(points)), np.full((len(points), 3), 120)])
     path = folder / f"{name}.txt"
