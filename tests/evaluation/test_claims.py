@@ -99,9 +99,9 @@ CASES = {  # by words of the claim: values under which it is held, and refuted
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.text)
 def test_each_claim_can_be_held_and_refuted(claim):
-    (held, refuted) = next(values for words, values in CASES.items() if words in claim.text)
-    assert claim.judge(held).outcome == "held"
-    assert claim.judge(refuted).outcome == "refuted"
+    supporting, contradicting = next(values for words, values in CASES.items() if words in claim.text)
+    assert claim.judge(supporting).outcome == "held"
+    assert claim.judge(contradicting).outcome == "refuted"
 
 
 @pytest.mark.parametrize("words", ["higher recall", "consecutive frames", "overlap from"])

@@ -34,7 +34,7 @@ _QUANTITIES = ("rotation", "translation")
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     """What the measurements say about a claim."""
 
     outcome: str  # of :data:`plueckernet.evaluation.verdict.OUTCOMES`
@@ -48,11 +48,11 @@ class Claim:
     text: str
     where: str  # in the paper
     experiment: str
-    judge: Callable[[Any], Verdict]
+    judge: Callable[[Any], ClaimVerdict]
     if_refuted: str = ""  # what differs here, and may be why
 
 
-def verdicts(documents: Mapping[str, Any]) -> list[tuple[Claim, Verdict]]:
+def verdicts(documents: Mapping[str, Any]) -> list[tuple[Claim, ClaimVerdict]]:
     """All claims, those about components of the network last; what has not been measured says so."""
     made = [
         (claim, claim.judge(documents[claim.experiment]) if claim.experiment in documents else _MISSING)
@@ -61,7 +61,7 @@ def verdicts(documents: Mapping[str, Any]) -> list[tuple[Claim, Verdict]]:
     values: AblationValues | None = documents.get("ablations")
     if values is not None:
         made += [
-            (Claim(entry.claim, "Sec. 3.2, 3.3", "ablations", _no_judge), Verdict(entry.outcome, entry.evidence))
+            (Claim(entry.claim, "Sec. 3.2, 3.3", "ablations", _no_judge), ClaimVerdict(entry.outcome, entry.evidence))
             for entry in component_claims(values)
         ]
     return made
@@ -92,7 +92,7 @@ def claims_section(documents: Mapping[str, Any]) -> str:
 # Rules
 
 
-def _recall_is_higher(values: RecallValues, dataset: str, role: str, other: str) -> Verdict:
+def _recall_is_higher(values: RecallValues, dataset: str, role: str, other: str) -> ClaimVerdict:
     """Held if recall is higher at some threshold and lower at none, by two sigma; refuted if it is lower at one."""
     cells, count = values.cells[dataset], values.setting.pairs[dataset]
     gaps = [
@@ -107,21 +107,21 @@ def _recall_is_higher(values: RecallValues, dataset: str, role: str, other: str)
     quantity, threshold, mine, theirs, _ = lowest if outcome == "refuted" else highest
     unit = "°" if quantity == "rotation" else " m"
     rates = f"{ROLES[role]} {percent(mine)}, {ROLES[other]} {percent(theirs)}"
-    return Verdict(outcome, f"{quantity} below {threshold:g}{unit}: {rates} of {count}")
+    return ClaimVerdict(outcome, f"{quantity} below {threshold:g}{unit}: {rates} of {count}")
 
 
-def _both_recalls(values: RecallValues, dataset: str, pairs: Iterable[tuple[str, str]]) -> Verdict:
+def _both_recalls(values: RecallValues, dataset: str, pairs: Iterable[tuple[str, str]]) -> ClaimVerdict:
     """All of several comparisons of recall."""
     return _worst([_recall_is_higher(values, dataset, role, other) for role, other in pairs])
 
 
-def _worst(made: list[Verdict]) -> Verdict:
+def _worst(made: list[ClaimVerdict]) -> ClaimVerdict:
     order = {"refuted": 0, "not decided": 1, "held": 2}
     outcome = min((verdict.outcome for verdict in made), key=lambda name: order[name])
-    return Verdict(outcome, "; ".join(verdict.evidence for verdict in made))
+    return ClaimVerdict(outcome, "; ".join(verdict.evidence for verdict in made))
 
 
-def _regression_converges(values: CellsValues, dataset: str, converges: bool) -> Verdict:
+def _regression_converges(values: CellsValues, dataset: str, converges: bool) -> ClaimVerdict:
     """Medians against those of an estimator that ignores its input."""
     cell = values.cells[dataset]["regression"]
     ratios = [math.inf if (median := cell.median(name)) is None else median / CHANCE[name] for name in _QUANTITIES]
@@ -129,20 +129,20 @@ def _regression_converges(values: CellsValues, dataset: str, converges: bool) ->
     wanted, contrary = (converged, lost) if converges else (lost, converged)
     outcome = "held" if wanted else "refuted" if contrary else "not decided"
     medians = f"{number(cell.median('rotation'))}° / {number(cell.median('translation'))} m"
-    return Verdict(outcome, f"medians {medians}, up to {max(ratios):.2f} of chance")
+    return ClaimVerdict(outcome, f"medians {medians}, up to {max(ratios):.2f} of chance")
 
 
-def _better_along(values: SweepValues, dataset: str, low: float, high: float) -> Verdict:
+def _better_along(values: SweepValues, dataset: str, low: float, high: float) -> ClaimVerdict:
     """Median errors of PlückerNet against those of ICL along a sweep: lower somewhere and higher nowhere."""
     steps = list(_steps(values, dataset, low, high))
     if not steps:
         return _MISSING
     lowest, highest = min(steps, key=lambda step: step.deviations), max(steps, key=lambda step: step.deviations)
     outcome = "refuted" if highest.deviations > 2 else "held" if lowest.deviations < -2 else "not decided"
-    return Verdict(outcome, "; ".join(str(step) for step in dict.fromkeys((highest, lowest))))
+    return ClaimVerdict(outcome, "; ".join(str(step) for step in dict.fromkeys((highest, lowest))))
 
 
-def _fails_below(values: SweepValues, limit: float) -> Verdict:
+def _fails_below(values: SweepValues, limit: float) -> ClaimVerdict:
     """Both methods are right for fewer than half of the pairs below the limit, on every dataset."""
     made = []
     for dataset in values.cells:
@@ -154,11 +154,11 @@ def _fails_below(values: SweepValues, limit: float) -> Verdict:
             margin = 2 * sigma(rate.fraction, rate.total)
             low, high = rate.fraction - margin, rate.fraction + margin
             outcome = "refuted" if low > 0.5 else "held" if high < 0.5 else "not decided"
-            made.append(Verdict(outcome, f"{dataset} at {value:g}: {ROLES[role]} {rate.percent}"))
+            made.append(ClaimVerdict(outcome, f"{dataset} at {value:g}: {ROLES[role]} {rate.percent}"))
     return _worst(made) if made else _MISSING
 
 
-def _noise_medians(values: SweepValues, dataset: str, similar_rotation: bool) -> Verdict:
+def _noise_medians(values: SweepValues, dataset: str, similar_rotation: bool) -> ClaimVerdict:
     """Median errors of PlückerNet against those of ICL at all noise up to the paper's maximum."""
     steps = [step for step in _steps(values, dataset, 0.0, _MAX_NOISE) if step.place > 0]
     if not steps:
@@ -170,7 +170,7 @@ def _noise_medians(values: SweepValues, dataset: str, similar_rotation: bool) ->
     furthest = max(turns, key=lambda step: abs(math.log(step.ratio)))
     if similar_rotation and abs(math.log(furthest.ratio)) > math.log(_SIMILAR_RATIO) and abs(furthest.deviations) > 2:
         outcome = "refuted"
-    return Verdict(outcome, f"{furthest}; {worst}")
+    return ClaimVerdict(outcome, f"{furthest}; {worst}")
 
 
 @dataclass(frozen=True)
@@ -218,19 +218,19 @@ def _median(cell: CellSummary, quantity: str) -> tuple[float, float]:
     return median, 0.93 * width / math.sqrt(max(1, cell.pairs))
 
 
-def _generalises_indoor(values: RecallValues) -> Verdict:
+def _generalises_indoor(values: RecallValues) -> ClaimVerdict:
     """As good as the network trained on this dataset, and better than ICL."""
     above = _recall_is_higher(values, "indoor", "pluecker-cross", "icl")
     return _worst([above, _recalls_are_close(values, "indoor", "pluecker-cross", "pluecker", _SIMILAR)])
 
 
-def _generalises_outdoor(values: RecallValues) -> Verdict:
+def _generalises_outdoor(values: RecallValues) -> ClaimVerdict:
     """Worse than the network trained on this dataset, and neither better nor worse than ICL by much."""
     drop = _recall_is_higher(values, "outdoor", "pluecker", "pluecker-cross")
     return _worst([drop, _recalls_are_close(values, "outdoor", "pluecker-cross", "icl", _COMPARABLE)])
 
 
-def _recalls_are_close(values: RecallValues, dataset: str, role: str, other: str, limit: float) -> Verdict:
+def _recalls_are_close(values: RecallValues, dataset: str, role: str, other: str, limit: float) -> ClaimVerdict:
     """Areas under the recall curves within a limit; refuted if they differ by more, with two sigma."""
     cells, count = values.cells[dataset], values.setting.pairs[dataset]
     areas = [(cells[role].summary.auc(name), cells[other].summary.auc(name), name) for name in _QUANTITIES]
@@ -238,28 +238,28 @@ def _recalls_are_close(values: RecallValues, dataset: str, role: str, other: str
     margin = 2 * math.hypot(sigma(mine, count), sigma(theirs, count))  # more than that of an area, which is smoother
     difference = abs(mine - theirs)
     outcome = "held" if difference <= limit else "refuted" if difference - margin > limit else "not decided"
-    return Verdict(outcome, f"area of {quantity}: {ROLES[role]} {mine:.2f}, {ROLES[other]} {theirs:.2f}")
+    return ClaimVerdict(outcome, f"area of {quantity}: {ROLES[role]} {mine:.2f}, {ROLES[other]} {theirs:.2f}")
 
 
-def _almost_all(values: MatchabilityValues) -> Verdict:
+def _almost_all(values: MatchabilityValues) -> ClaimVerdict:
     """Lines with a match have the higher matchability in at least 95 % of the scenes of each dataset."""
     made = []
     for dataset, methods in values.scenes.items():
         rate = Rate.of([having > lacking for having, lacking in methods["pluecker"]])
         high = rate.fraction + 2 * sigma(rate.fraction, rate.total)
         outcome = "held" if rate.fraction >= _ALMOST_ALL else "refuted" if high < _ALMOST_ALL else "not decided"
-        made.append(Verdict(outcome, f"{dataset}: {rate}"))
+        made.append(ClaimVerdict(outcome, f"{dataset}: {rate}"))
     return _worst(made) if made else _MISSING
 
 
-def _pose_takes_longest(values: TimingValues) -> Verdict:
+def _pose_takes_longest(values: TimingValues) -> ClaimVerdict:
     """Pose estimation takes more than half of the time of PlückerNet; here its RANSAC is not a loop in Python."""
     made = []
     for dataset, methods in values.seconds.items():
         stages = methods["pluecker"]
         fraction = stages["pose"] / sum(stages.values())
         outcome = "held" if fraction > 0.5 else "refuted"
-        made.append(Verdict(outcome, f"{dataset}: {100 * fraction:.0f} % of {sum(stages.values()):.2f} s"))
+        made.append(ClaimVerdict(outcome, f"{dataset}: {100 * fraction:.0f} % of {sum(stages.values()):.2f} s"))
     return _worst(made)
 
 
@@ -268,11 +268,11 @@ def _deviations(mine: float, theirs: float, count: int) -> float:
     return (mine - theirs) / math.hypot(sigma(mine, count), sigma(theirs, count))
 
 
-def _no_judge(_values: Any) -> Verdict:
+def _no_judge(_values: Any) -> ClaimVerdict:
     return _MISSING
 
 
-_MISSING = Verdict("not measured", "–")
+_MISSING = ClaimVerdict("not measured", "–")
 _NETWORK, _BASELINES = "PlückerNet", ("icl", "regression")
 CLAIMS = (
     *(
