@@ -22,4 +22,12 @@ def test_prepare_names_the_broken_file(tmp_path: Path, capsys: pytest.CaptureFix
     (path,) = published.structured3d(tmp_path / "s")
     path.write_text("{")
     assert run("prepare", "structured3d", tmp_path / "s", "--out", tmp_path / "out") == 2
-    assert capsys.readouterr().err.startswith(f"error: {path}:1: not JSON")
+    assert f"\nerror: {path}:1: not JSON" in capsys.readouterr().err
+
+
+def test_prepare_says_how_many_published_files_there_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    published.semantic3d(tmp_path, "bildstein_station1")  # a box: too few lines for a cell
+    assert run("prepare", "semantic3d", tmp_path, "--out", tmp_path / "out", "--workers", 2) == 2
+    said = capsys.readouterr().err
+    assert "found 1 of 30 published scans; missing: bildstein_station3_xyz_intensity_rgb.txt, " in said
+    assert "sg27_station10_intensity_rgb.txt" in said

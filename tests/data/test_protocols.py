@@ -139,6 +139,31 @@ def test_noise_is_as_large_as_said_and_clipped():
     assert 0.05 < float(offset.std()) < 0.1
 
 
+def test_noise_about_each_axis_is_larger_by_the_root_of_three():
+    lines = make_scene("block", 6)
+    spreads = []
+    for turn in ("random-axis", "each-axis"):
+        noise = Noise(0.0, None, 2.0, None, turn)
+        moved = with_noise(lines, noise, None, torch.Generator().manual_seed(0))
+        sine = torch.linalg.cross(lines.direction, moved.direction).norm(dim=-1)
+        spreads.append(float(sine.square().mean().sqrt().asin().rad2deg()))
+    # Two of three components of a turn act: of one about a random axis, each has a third of the variance.
+    assert spreads[0] == pytest.approx(2.0 * (2 / 3) ** 0.5, rel=0.08)
+    assert spreads[1] == pytest.approx(2.0 * 2**0.5, rel=0.08)
+
+
+@pytest.mark.parametrize("turn", ["random-axis", "each-axis"])
+def test_angles_are_clipped_unless_there_is_no_limit(turn):
+    lines = make_scene("block", 6)
+    angles = []
+    for limit in (1.0, None):
+        noise = Noise(0.0, 0.0, 20.0, limit, turn)
+        moved = with_noise(lines, noise, None, torch.Generator().manual_seed(0))
+        angles.append(float((lines.direction * moved.direction).sum(-1).min().clamp(-1, 1).acos().rad2deg()))
+    assert angles[0] <= 1.0 * (1.01 * 3**0.5 if turn == "each-axis" else 1.0) + 1e-6
+    assert angles[1] > 30
+
+
 def test_noise_at_the_scenes_centre_does_not_know_the_frame():
     scene, noise = make_scene("indoor", 3), Noise()
     distant = scene.shifted(torch.tensor([1e3, -2e3, 5e2], dtype=torch.float64))

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
+from tests.data.datasets import published
 
 from plueckernet.data import make_scene
 from plueckernet.data import stream as module
@@ -12,6 +14,7 @@ from plueckernet.data.stream import PairStream, StreamSettings, float32_products
 from plueckernet.errors import InputError
 from plueckernet.geometry import Pose
 from plueckernet.io import write_lines
+from plueckernet.preparation import prepare
 
 SMALL = StreamSettings(scenes=("room", "city"), sizes=(64,), pool=16, fresh=4, stored=96)
 
@@ -114,6 +117,62 @@ def test_the_papers_protocol_is_directed_and_turns_little() -> None:
     assert batch.target_T_source.angle_to(identity).rad2deg().max() < 80
     fraction = batch.correspondence.any(-1).sum(-1) / batch.source.mask.sum(-1)
     assert abs(float(fraction.mean()) - 0.7) < 0.1
+
+
+def test_maps_of_the_papers_protocol_are_not_padded_to_the_largest() -> None:
+    settings = StreamSettings(protocol="paper", scenes=("room",), sizes=(1000,), keep=(0.7, 0.7), pool=8, fresh=0)
+    stream = PairStream(settings, batch=4)
+    for step in range(3):
+        batch = stream.batch(step)
+        assert batch.source.mask.sum(-1).max() <= batch.source.mask.shape[1] < 250
+        assert batch.source.mask.shape[1] % 64 == 0
+
+
+def test_the_noise_of_the_papers_protocol_is_chosen() -> None:
+    def spread(noise: str) -> float:
+        settings = StreamSettings(protocol="paper", scenes=("room",), noise=noise, pool=8, fresh=0)
+        return float(offsets(PairStream(settings, batch=16).batch(0))[0].square().mean().sqrt())
+
+    assert spread("each-axis") / spread("random-axis") == pytest.approx(3**0.5, rel=0.1)
+
+
+def recorded_folder(folder: Path) -> Path:
+    """The pairs of two published folders, prepared."""
+    published.authors(folder / "raw" / "structured3D_train", count=5)
+    published.authors(folder / "raw" / "structured3D_valid", count=2, seed=1)
+    prepare("authors-structured3d", folder / "raw", folder / "out")
+    return folder / "out" / "train"
+
+
+def test_recorded_pairs_are_trained_on_as_recorded(tmp_path: Path) -> None:
+    settings = StreamSettings(protocol="recorded", lines=str(recorded_folder(tmp_path)), sizes=(64,))
+    batch = PairStream(settings, batch=6).batch(3)
+    assert batch.correspondence.shape == (6, 12, 10)
+    assert batch.correspondence.sum((1, 2)).tolist() == [8] * 6
+    angle, distance = offsets(batch)
+    assert angle.max() < 0.1
+    assert distance.max() < 1e-4
+    assert same(PairStream(settings, batch=6).batch(3), batch)
+    thin = PairStream(replace(settings, sizes=(6,)), batch=6).batch(3)
+    assert thin.source.mask.sum(-1).max() <= 6
+    assert bool((thin.correspondence.sum((1, 2)) == 4).all())  # half of eight
+    with pytest.raises(InputError, match="not the train or test folder"):
+        PairStream(replace(settings, lines=str(tmp_path)), batch=2).batch(0)
+
+
+def test_infinite_lines_are_trained_on_with_the_papers_protocol_only(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.npz", make_scene("room", 0).infinite())
+    settings = StreamSettings(protocol="paper", lines=str(tmp_path), sizes=(64,), pool=4, fresh=0, stored=256)
+    assert offsets(PairStream(settings, batch=2).batch(0))[1].median() < 0.2
+    with pytest.raises(InputError, match="needs segments"):
+        PairStream(replace(settings, protocol="mixed"), batch=2).batch(0)
+
+
+def test_a_frame_that_raw_coordinates_cannot_use_is_refused(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.npz", make_scene("room", 0).shifted(torch.tensor([4e5, 0, 0], dtype=torch.float64)))
+    settings = StreamSettings(protocol="paper", lines=str(tmp_path), sizes=(64,), pool=4, fresh=0)
+    with pytest.raises(InputError, match="near theirs"):
+        PairStream(settings, batch=2).batch(0)
 
 
 def test_it_trains_on_the_maps_of_a_folder(tmp_path) -> None:

@@ -21,13 +21,13 @@ SMALL = AblationSettings(steps=4, batch=2, lines=32, scenes=16, pairs=2)
 
 def test_what_was_interrupted_goes_on_and_is_judged(tmp_path, monkeypatch):
     monkeypatch.setattr(ablations, "DESIGNS", {"as published": PlueckerConfig(layers=2)})
-    assert run_ablations(SMALL, AblationRun(tmp_path, "cpu", minutes=0.0)) == (0, 2)
+    assert run_ablations(SMALL, AblationRun(tmp_path, "cpu", minutes=0.0)) == (0, 3)
     assert read_json(tmp_path / "ablations.json")["values"]["trainings"] == []
     half = json.loads((tmp_path / "trainings" / "as-published-1" / "last" / "state.json").read_text())
     assert half["step"] < 4
-    assert run_ablations(SMALL, AblationRun(tmp_path, "cpu")) == (2, 2)
+    assert run_ablations(SMALL, AblationRun(tmp_path, "cpu")) == (3, 3)
     trainings = read_ablations(tmp_path / "ablations.json").values.trainings
-    assert [(run.design, run.seed) for run in trainings] == [("as published", 0), ("as published", 1)]
+    assert [(run.design, run.seed) for run in trainings] == [("as published", seed) for seed in range(3)]
     assert all(len(run.result[kind].recalls) == 2 for run in trainings for kind in ("indoor", "outdoor"))
     with pytest.raises(InputError, match="other settings"):
         run_ablations(AblationSettings(steps=5), AblationRun(tmp_path, "cpu"))

@@ -12,12 +12,13 @@ import pytest
 import torch
 from tests.evaluation.small import pairs_folder, scenes_folder, weights_folder
 
-from plueckernet.data import PaperProtocol
+from plueckernet.data import LinePair, PaperProtocol, make_scene
+from plueckernet.data.prepared import read_index
 from plueckernet.errors import DegenerateError, FormatError, InputError
 from plueckernet.estimation.icl import IclSettings
 from plueckernet.evaluation.datasets import Prepared, StandIn, open_datasets
 from plueckernet.evaluation.documents import to_json
-from plueckernet.evaluation.methods import Estimate, Method, all_methods
+from plueckernet.evaluation.methods import Estimate, Method, all_methods, published_lines, published_method
 from plueckernet.evaluation.predictions import Cell, Store, predict
 from plueckernet.evaluation.protocols import Recorded, Unrelated
 from plueckernet.evaluation.rates import Rate
@@ -133,11 +134,15 @@ def test_only_what_is_missing_is_computed(tmp_path, monkeypatch):
 
     counting = Method("counting", build)
     monkeypatch.setattr("plueckernet.evaluation.runner.all_methods", lambda _weights: {"counting": counting})
-    runner = Runner(RunSettings(tmp_path, limit=5))
+    runner = Runner(RunSettings(tmp_path))
     cell = runner.cell("outdoor", PaperProtocol(), "counting")
     assert [len(cell) for cell in runner.run([cell], 3)] == [3]
-    assert [[prediction.pair for prediction in cell] for cell in runner.run([cell], 100)] == [[0, 1, 2, 3, 4]]
+    limited = Runner(RunSettings(tmp_path, limit=5))
+    for asked_for in (3, 100):  # the limit takes the place of what is asked for, whether that is less or more
+        assert [[entry.pair for entry in cell] for cell in limited.run([cell], asked_for)] == [[0, 1, 2, 3, 4]]
     assert len(asked) == 5
+    with pytest.raises(InputError, match="no end to its pairs"):
+        runner.count(cell, None)
 
 
 def test_processes_give_the_same(tmp_path):
@@ -231,11 +236,54 @@ def test_recorded_pairs_are_used_as_they_are(tmp_path):
 
 
 def test_missing_weights_are_noticed_before_anything_runs(tmp_path):
-    runner = Runner(RunSettings(tmp_path / "out", weights=tmp_path))
-    cells = [runner.cell("indoor", PaperProtocol(), name) for name in ("icl", "ours")]
-    with pytest.raises(InputError, match="invariant"):
+    runner = Runner(RunSettings(tmp_path / "out"))
+    cells = [runner.cell("indoor", PaperProtocol(), "icl")]
+    cells.append(replace(cells[0], method=published_method("gone", tmp_path / "gone.safetensors")))
+    with pytest.raises(InputError, match="gone"):
         runner.run(cells, 1)
     assert not (tmp_path / "out").exists()
+
+
+def test_weights_that_a_folder_lacks_are_the_packages(tmp_path):
+    folder = weights_folder(tmp_path / "weights")
+    for path in folder.glob("invariant.*"):
+        path.unlink()
+    methods = all_methods(folder)
+    assert methods["ours"].config()["weights"] == all_methods()["ours"].config()["weights"]
+    assert methods["pluecker-indoor"].config()["weights"] != all_methods()["pluecker-indoor"].config()["weights"]
+    with pytest.raises(InputError, match="no such folder of weights"):
+        all_methods(tmp_path / "elsewhere")
+
+
+def test_the_index_is_read_once(tmp_path, monkeypatch):
+    folder, pair = pairs_folder(tmp_path / "drive")
+    reads = []
+    monkeypatch.setattr(
+        "plueckernet.evaluation.datasets.read_index", lambda path: reads.append(path) or read_index(path)
+    )
+    dataset = Prepared("outdoor", folder)
+    for _ in range(3):
+        assert len(dataset.pair(Recorded(), 0).source) == len(pair.source)
+        assert dataset.recorded
+        assert dataset.size(Recorded()) == 1
+        dataset.config()
+    assert len(reads) == 1
+
+
+def test_the_papers_methods_read_recorded_segments_by_the_hemisphere_rule():
+    scene = make_scene("room", 1)
+    flips = torch.arange(len(scene)) % 2 == 0
+    pair = LinePair(scene, scene.flipped(flips), Pose.identity(), torch.arange(len(scene)).repeat(2, 1).mT)
+    source, target = published_lines(pair)
+    assert torch.equal(source.direction, target.direction)
+    assert source.endpoints is None
+    assert bool((source.direction[:, 0] >= 0).all())
+    directed = LinePair(scene.infinite(), scene.infinite().flipped(flips), Pose.identity(), pair.matches)
+    assert published_lines(directed)[1] is directed.target  # the protocol has decided
+    for name in ("icl", "pluecker-indoor", "regression-indoor"):  # all methods of a row
+        estimate = all_methods()[name].load()
+        poses = [estimate(maps).target_T_source.matrix() for maps in (pair, replace(pair, target=scene))]
+        torch.testing.assert_close(poses[0], poses[1], atol=1e-4, rtol=0, msg=name)
 
 
 def test_every_method_answers(tmp_path):

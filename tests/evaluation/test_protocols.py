@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from plueckernet.data import AnyProtocol, Noise, PaperProtocol, make_scene
+from plueckernet.data import AnyProtocol, Noise, PaperProtocol, make_scene, sample_pair
 from plueckernet.errors import InputError
 from plueckernet.evaluation.protocols import (
     Driving,
@@ -15,7 +15,9 @@ from plueckernet.evaluation.protocols import (
     Unrelated,
     draw_pair,
     draw_unrelated,
+    from_recorded,
     protocol_config,
+    recordable,
     slug,
 )
 
@@ -33,13 +35,43 @@ def test_a_seed_is_a_pair(protocol):
 
 
 @pytest.mark.parametrize(
-    "protocol", [Placed(60.0, 30.0, PaperProtocol(angle=0.0, translation=0.0, noise=QUIET)), Driving(noise=QUIET)]
+    "protocol",
+    [Placed(60.0, 30.0, PaperProtocol(angle=0.0, translation=0.0, noise=QUIET)), Driving(noise=QUIET, seen=0.5)],
 )
 def test_without_noise_matched_lines_coincide_under_the_pose(protocol):
     pair = draw_pair(SCENE, protocol, 1)
     assert len(pair.matches) > 10
-    moved = pair.target_T_source @ pair.source[pair.matches[:, 0]]
-    assert torch.allclose(moved.pluecker(), pair.target[pair.matches[:, 1]].pluecker(), atol=1e-9)
+    moved, target = pair.target_T_source @ pair.source[pair.matches[:, 0]], pair.target[pair.matches[:, 1]]
+    against = (moved.direction * target.direction).sum(-1) < 0
+    assert torch.allclose(moved.flipped(against).pluecker(), target.pluecker(), atol=1e-9)
+    assert bool(against.any()) == isinstance(protocol, Driving)  # whose views each follow the hemisphere rule
+
+
+def test_a_view_from_the_vehicle_has_as_many_lines_as_in_the_paper():
+    pairs = [draw_pair(make_scene("street", seed), Driving(), seed) for seed in range(5)]
+    counts = sorted(len(side) for pair in pairs for side in (pair.source, pair.target))
+    assert counts[0] > 1000
+    assert 1500 < counts[5] < 2600  # the paper's median is 1,975
+    assert all(bool((side.direction[:, 0] >= 0).all()) for pair in pairs for side in (pair.source, pair.target))
+
+
+def test_recorded_pairs_are_never_given_noise():
+    pair = sample_pair(SCENE, PaperProtocol(), 3)
+    assert from_recorded(pair, Recorded(), 0) is pair
+    assert from_recorded(pair, PaperProtocol(), 0) is pair
+    thin = from_recorded(pair, PaperProtocol(keep=0.35), 0)
+    assert len(thin.source) == round(len(pair.source) / 2)
+    rows = {tuple(row) for row in pair.source.moment.tolist()}
+    assert all(tuple(row) in rows for row in thin.source.moment.tolist())
+    assert len(thin.matches) == pytest.approx(len(pair.matches) / 4, abs=8)
+    undirected = from_recorded(pair, PaperProtocol(directed=False), 0)
+    assert bool((undirected.target.direction[:, 0] >= 0).all())
+    wrong = from_recorded(pair, Putative(wrong=0.5), 0)
+    assert 0.3 < sum(row in pair.matches.tolist() for row in wrong.putative.tolist()) / len(wrong.putative) < 0.7
+    for other in (PaperProtocol(noise=QUIET), PaperProtocol(keep=1.0), AnyProtocol(), Placed(), Driving()):
+        assert not recordable(other)
+        with pytest.raises(InputError, match="used as recorded"):
+            from_recorded(pair, other, 0)
 
 
 def test_placed_moves_by_what_it_says():

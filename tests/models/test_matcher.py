@@ -19,8 +19,9 @@ INVARIANT = InvariantConfig(layers=4)
 TRANSPORT = replace(INVARIANT, assignment="transport", sinkhorn=SinkhornConfig(0.1, 10))
 SPARSE = replace(INVARIANT, dense_limit=8, neighbours=12)
 PLUECKER = PlueckerConfig(layers=4)
+TRIED = replace(PLUECKER, fast_attention=True, orthogonal_subspaces=True)  # what the paper tried and dropped
 ALL = pytest.mark.parametrize(
-    "config", [INVARIANT, TRANSPORT, SPARSE, PLUECKER], ids=["dual", "ot", "sparse", "pluecker"]
+    "config", [INVARIANT, TRANSPORT, SPARSE, PLUECKER, TRIED], ids=["dual", "ot", "sparse", "pluecker", "tried"]
 )
 INVARIANTS = pytest.mark.parametrize("config", [INVARIANT, TRANSPORT, SPARSE], ids=["dual", "ot", "sparse"])
 SEGMENTS = pytest.mark.parametrize("segments", [True, False], ids=["segments", "infinite"])

@@ -6,7 +6,8 @@ from tests.models.random_lines import random_lines
 from plueckernet.geometry import Pose, stack_lines
 from plueckernet.geometry.pose import quaternion_from_rotation
 from plueckernet.models import PlueckerConfig, PoseRegressor, regression_loss
-from plueckernet.models.regression import RegressedPose
+from plueckernet.models.regression import HEAD, SHORT_HEAD, RegressedPose
+from plueckernet.models.weights import ModelCard, load_pretrained, save_pretrained
 
 
 def regressor() -> PoseRegressor:
@@ -37,3 +38,17 @@ def test_the_loss_is_zero_for_the_truth_and_trains():
     net = regressor()
     regression_loss(net(stack_lines([random_lines(5)]), stack_lines([random_lines(6, 1)])), truth[:1]).backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in net.parameters())
+
+
+def test_the_head_has_the_papers_six_layers_and_shipped_weights_still_load(tmp_path):
+    torch.manual_seed(0)
+    net = PoseRegressor(PlueckerConfig(layers=2))
+    shapes = [tuple(layer.weight.shape) for layer in net.regress.linear]
+    assert shapes == [(256, 256), (128, 256), (128, 128), (64, 128), (64, 64), (7, 64)]
+    assert load_pretrained("regression-indoor").head == SHORT_HEAD  # its card does not name the head
+    again = load_pretrained(save_pretrained(tmp_path / "six", net, ModelCard("six", "none", "none")))
+    assert again.head == HEAD
+    short = PoseRegressor(PlueckerConfig(layers=2), SHORT_HEAD)
+    assert (
+        load_pretrained(save_pretrained(tmp_path / "five", short, ModelCard("five", "none", "none"))).head == SHORT_HEAD
+    )

@@ -8,14 +8,29 @@ from plueckernet.models import InvariantConfig, Matcher, PlueckerConfig, PoseReg
 from plueckernet.models.transport import SinkhornConfig
 from plueckernet.training import available_configs, load_config
 from plueckernet.training.config import parse_config
+from plueckernet.training.trainer import learning_rate
 
-SHIPPED = ["invariant", "pluecker-indoor", "pluecker-outdoor", "regression-indoor", "regression-outdoor", "tiny"]
+SHIPPED = [
+    "invariant", "pluecker-indoor", "pluecker-outdoor", "pluecker-paper", "regression-indoor", "regression-outdoor",
+    "tiny",
+]  # fmt: skip
 
 
 def written(tmp_path, text):
     path = tmp_path / "mine.toml"
     path.write_text(text)
     return path
+
+
+def test_the_papers_config_has_its_hyper_parameters():
+    """Sec. 4.1: Adam, 1e-3, batches of 12; 10 neighbours, 30 iterations with 0.1, six pairs of attention layers."""
+    config = load_config("pluecker-paper")
+    rates = {learning_rate(step, config.train) for step in (0, 100, config.train.steps - 1)}
+    assert (rates, config.train.batch, config.train.weight_decay, config.train.ema) == ({1e-3}, 12, 0.0, 0.0)
+    network = config.model.config
+    assert (network.neighbours, network.layers, network.sinkhorn) == (10, 12, SinkhornConfig(0.1, 30))
+    assert (config.data.keep, config.data.sizes) == ((0.7, 0.7), (1000,))
+    assert config.data.stored * 0.7 > 1000
 
 
 def test_the_shipped_configs_are_these():

@@ -46,13 +46,21 @@ class ProtocolName(enum.StrEnum):
     RECORDED = "recorded"
 
 
+class NoiseName(enum.StrEnum):
+    """The two readings of the paper's noise on directions."""
+
+    RANDOM_AXIS = "random-axis"
+    EACH_AXIS = "each-axis"
+
+
 @app.command()
 def methods(
     names: Annotated[list[str], typer.Argument(metavar="METHOD…", help="ours, icl, pluecker-indoor, …")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder in which predictions are kept.")],
-    dataset: Annotated[str, typer.Option(help="indoor, outdoor or block.")] = "indoor",
+    dataset: Annotated[str, typer.Option(help="indoor, outdoor or street.")] = "indoor",
     protocol: Annotated[ProtocolName, typer.Option(help="How a scene becomes a pair.")] = ProtocolName.PAPER,
     keep: Annotated[float, typer.Option(min=0.0, max=1.0, help="Fraction kept; of a scan: in common.")] = 0.7,
+    noise: Annotated[NoiseName, typer.Option(help="What noise turns lines about.")] = NoiseName.RANDOM_AXIS,
     pairs: Annotated[int, typer.Option(min=1, help="Pairs to evaluate on.")] = 100,
     data: Data = None,
     device: Device = "cpu",
@@ -66,16 +74,16 @@ def methods(
     """
     import torch
 
-    from plueckernet.data.protocols import AnyProtocol, PaperProtocol, ScanProtocol
+    from plueckernet.data.protocols import AnyProtocol, Noise, PaperProtocol, ScanProtocol
     from plueckernet.evaluation.documents import to_json
     from plueckernet.evaluation.protocols import EvaluationProtocol, Recorded
     from plueckernet.evaluation.runner import Runner, RunSettings
     from plueckernet.evaluation.summary import summarise
 
     protocols: dict[ProtocolName, EvaluationProtocol] = {
-        ProtocolName.PAPER: PaperProtocol(keep=keep),
-        ProtocolName.UNDIRECTED: PaperProtocol(directed=False, keep=keep),
-        ProtocolName.ANY: AnyProtocol(keep=keep),
+        ProtocolName.PAPER: PaperProtocol(keep=keep, noise=Noise(turn=noise.value)),
+        ProtocolName.UNDIRECTED: PaperProtocol(directed=False, keep=keep, noise=Noise(turn=noise.value)),
+        ProtocolName.ANY: AnyProtocol(keep=keep, noise=Noise(turn=noise.value)),
         ProtocolName.SCAN: ScanProtocol(overlap=keep),
         ProtocolName.RECORDED: Recorded(),
     }
@@ -237,7 +245,7 @@ def invariance(
 def ablations(
     out: Out,
     device: Device = "cuda",
-    steps: Annotated[int, typer.Option(min=1, help="Of each training.")] = 1200,
+    steps: Annotated[int, typer.Option(min=1, help="Of each training.")] = 3000,
     batch: Annotated[int, typer.Option(min=1, help="Pairs per step.")] = 32,
     lines: Annotated[int, typer.Option(min=1, help="Per map to train on, at most.")] = 256,
     scenes: Annotated[int, typer.Option(min=1, help="To train on.")] = 4096,

@@ -16,7 +16,7 @@ Data = Annotated[
     list[str] | None,
     typer.Option("--data", metavar="NAME=PATH", help="A prepared dataset instead of a stand-in; may be repeated."),
 ]
-Limit = Annotated[int | None, typer.Option(min=1, help="Pairs per cell at most, for a quick look.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Pairs per cell, instead of the experiment's own number.")]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder for results and predictions.")]
 MatcherName = Annotated[
     str, typer.Option(metavar="NAME|FILE", help="descriptors, weights of the package, or a file of weights.")

@@ -36,6 +36,7 @@ __all__ = ["PairBatch", "SceneBatch", "mixed_batch", "paper_batch"]
 _PIECES = 3  # most fragments of a line
 _MIN_LINES = 24.0  # of the neighbourhood that a pair is drawn from
 _TRANSLATION = 10.0  # m
+_PAPER = PaperProtocol()
 _SURVEYED = (0.6, 1.0)  # fraction of the lines that a survey sees
 
 
@@ -55,15 +56,17 @@ class _Window:
         return fragments
 
 
-def paper_batch(scenes: SceneBatch, lines: int, keep: tuple[float, float], random: RandomSource) -> PairBatch:
-    """:class:`~plueckernet.data.protocols.PaperProtocol`, directed: infinite lines, small motion.
+def paper_batch(
+    scenes: SceneBatch, lines: int, keep: tuple[float, float], random: RandomSource, protocol: PaperProtocol = _PAPER
+) -> PairBatch:
+    """:class:`~plueckernet.data.protocols.PaperProtocol`: infinite lines, small motion.
 
     Maps have at most ``lines`` lines. Each side keeps the fraction ``keep`` (lowest and highest) of its scene's lines;
     where that would be more than ``lines``, a random subset of the scene takes its place.
     """
     kept = random.uniform(random.each, low=keep[0], high=keep[1])
     subscene = _random_subscene(scenes.padded(lines), lines, keep[0], kept, random)
-    return paper_pairs(subscene, PaperProtocol(), kept, random, lines).batch()
+    return paper_pairs(subscene, protocol, kept, random, lines).batch()
 
 
 def mixed_batch(

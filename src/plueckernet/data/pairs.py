@@ -28,6 +28,16 @@ class LinePair:
         matched = sum(len(self.matches[:, side].unique()) for side in (0, 1))
         return matched / max(1, len(self.source) + len(self.target))
 
+    def of_rows(self, source_rows: Int[Tensor, " r"], target_rows: Int[Tensor, " s"]) -> LinePair:
+        """Some rows of either side, and the matches among them."""
+        maps, columns = [], []
+        for side, (lines, rows) in enumerate(((self.source, source_rows), (self.target, target_rows))):
+            places = torch.full((len(lines),), -1).scatter(0, rows, torch.arange(len(rows)))
+            maps.append(lines[rows].replaced(ids=None))
+            columns.append(places[self.matches[:, side]])
+        matches = torch.stack(columns, -1)
+        return LinePair(maps[0], maps[1], self.target_T_source, matches[(matches >= 0).all(-1)])
+
 
 @dataclass(frozen=True, eq=False)
 class PairBatch:
@@ -37,6 +47,15 @@ class PairBatch:
     target: LineSet  # (b, n)
     correspondence: Bool[Tensor, "b m n"]
     target_T_source: Pose  # (b,)
+
+    def to(self, device: torch.device | str) -> PairBatch:
+        """The same pairs on a device."""
+        return PairBatch(
+            self.source.to(device),
+            self.target.to(device),
+            self.correspondence.to(device),
+            self.target_T_source.to(device),
+        )
 
 
 @dataclass(frozen=True, eq=False)

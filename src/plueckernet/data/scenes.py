@@ -17,6 +17,14 @@ FLOOR_STYLE = HouseStyle(width=32.0, depth=20.0, lines=(300, 2500), lines_per_ro
 BLOCK_STYLE = TownStyle(
     size=40.0, lines=(200, 8000), sparse=(700.0, 0.7), dense=(2500.0, 0.6), dense_fraction=0.85, height=20.0
 )
+STREET_STYLE = TownStyle(
+    size=60.0,
+    lines=(12_000, 80_000),
+    sparse=(24_000.0, 0.3),
+    dense=(28_000.0, 0.3),
+    dense_fraction=0.85,
+    height=20.0,
+)
 
 
 def make_scene(kind: str, seed: int) -> LineSet:
@@ -46,6 +54,7 @@ SCENES: dict[str, Callable[[int], LineSet]] = {
     "room": lambda seed: indoor_scene(seed, ROOM_STYLE),
     "floor": lambda seed: indoor_scene(seed, FLOOR_STYLE),  # of an office building
     "block": lambda seed: outdoor_scene(seed, BLOCK_STYLE),  # 40 m of a town
+    "street": lambda seed: outdoor_scene(seed, STREET_STYLE),  # 60 m of it, as dense as a vehicle's sensors see it
     "mixed": _one_of("indoor", "outdoor"),
     "city": city_scene,  # plain solids
     "truss": truss_scene,  # hardly two lines parallel

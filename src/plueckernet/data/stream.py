@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import signal
 from collections import deque
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -19,8 +20,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from plueckernet.data.batches import PairBatch, SceneBatch, mixed_batch, paper_batch
+from plueckernet.data.noise import DirectionNoise, Noise
+from plueckernet.data.prepared import INDEX, SPLITS
 from plueckernet.data.primitives import to_segments
+from plueckernet.data.protocols import PaperProtocol
 from plueckernet.data.random_source import DeviceGenerator
+from plueckernet.data.recorded import RecordedPairs
 from plueckernet.data.scenes import make_scene
 from plueckernet.errors import InputError
 from plueckernet.geometry import LineSet, Pose
@@ -28,7 +33,12 @@ from plueckernet.io import read_lines
 
 _CHUNK = 64  # scenes made at a time where the pool does not change
 _AHEAD = 4  # chunks that each worker is asked for in advance
+_LINES_STEP = 64  # sizes of maps of the paper's protocol are multiples of it: few shapes, little padding
+_MAX_DISTANCE = 1000.0  # m from the origin, of maps that keep their frame: more is no frame for raw coordinates
 _MAX_STEPS = 1 << 32  # of a training: keeps the seeds of two trainings apart
+
+StreamProtocol = Literal["mixed", "paper", "recorded"]
+"""Random subsets and surveys, any rotation; the paper's, directed; or the pairs of a prepared folder as recorded."""
 
 Chunk = tuple[Float[np.ndarray, "c s 2 3"], Int[np.ndarray, " c"]]  # segments, and how many are real
 
@@ -37,9 +47,10 @@ Chunk = tuple[Float[np.ndarray, "c s 2 3"], Int[np.ndarray, " c"]]  # segments, 
 class StreamSettings:
     """The pairs that training sees."""
 
-    protocol: Literal["mixed", "paper"] = "mixed"  # random subsets and surveys, any rotation; or the paper's, directed
+    protocol: StreamProtocol = "mixed"
     scenes: tuple[str, ...] = ("varied",)  # kinds, of :data:`plueckernet.data.scenes.SCENES`
     lines: str = ""  # a folder of line maps to use instead, in any format that `read_lines` reads
+    noise: DirectionNoise = "random-axis"  # of the paper's protocol
     sizes: tuple[int, ...] = (256,)  # most lines of a map; steps take them in turn
     keep: tuple[float, float] = (0.15, 1.0)  # fraction of the lines that each side keeps, lowest and highest
     surveys: float = 0.6  # fraction of pairs that are surveys of neighbouring places
@@ -83,22 +94,37 @@ class PairStream:
     def batch(self, step: int) -> PairBatch:
         """The pairs of a step."""
         s = self.settings
-        self._fill(step if s.fresh else 0)
-        generator = torch.Generator(device=self._device).manual_seed(self._seed * _MAX_STEPS + step)
         lines = s.sizes[step % len(s.sizes)]
         pairs = max(self._world, round(self._batch * (s.sizes[0] / lines) ** 2))
+        seed = self._seed * _MAX_STEPS + step
+        if s.protocol == "recorded":
+            joint = self._recorded.batch(pairs, lines, seed).to(self._device)
+        else:
+            with float32_products("highest"):  # the precision that networks tolerate would move lines by millimetres
+                joint = self._simulated(step, pairs, lines, seed)
+        return joint if self._world == 1 else _rows(joint, slice(self._rank, None, self._world))
+
+    def _simulated(self, step: int, pairs: int, lines: int, seed: int) -> PairBatch:
+        """Pairs drawn from scenes of the pool."""
+        s = self.settings
+        self._fill(step if s.fresh else 0)
+        generator = torch.Generator(device=self._device).manual_seed(seed)
         scene = torch.randint(len(self._counts), (pairs,), generator=generator, device=self._device)
         counts = self._counts[scene]
         real = torch.arange(s.stored, device=self._device) < counts[:, None]
         scenes, random = SceneBatch(self._endpoints[scene], real), DeviceGenerator(generator, pairs)
-        with float32_products("highest"):  # the precision that networks tolerate would move lines by millimetres
-            if s.protocol == "paper":
-                joint = paper_batch(scenes, lines, s.keep, random)
-            else:
-                infinite = _alternating(step // len(s.sizes), s.infinite)
-                surveys = s.surveys / 4 if infinite else s.surveys
-                joint = mixed_batch(scenes, lines, s.keep, surveys, infinite, random)
-        return joint if self._world == 1 else _rows(joint, slice(self._rank, None, self._world))
+        if s.protocol == "paper":
+            # Most scenes are much smaller than the largest: padding to `lines` would be most of the work.
+            needed = math.ceil(s.keep[1] * int(counts.max()) / _LINES_STEP) * _LINES_STEP
+            protocol = PaperProtocol(noise=Noise(turn=s.noise))
+            return paper_batch(scenes, min(lines, max(_LINES_STEP, needed)), s.keep, random, protocol)
+        infinite = _alternating(step // len(s.sizes), s.infinite)
+        surveys = s.surveys / 4 if infinite else s.surveys
+        return mixed_batch(scenes, lines, s.keep, surveys, infinite, random)
+
+    @cached_property
+    def _recorded(self) -> RecordedPairs:
+        return RecordedPairs.read(Path(self.settings.lines))
 
     def close(self) -> None:
         """Stop the worker processes."""
@@ -148,7 +174,7 @@ def start_worker() -> None:
 
 def make_chunk(settings: StreamSettings, seed: int, numbers: range) -> Chunk:
     """Some scenes of the stream as padded segments, and the number of segments of each."""
-    make = _maker(settings.scenes, settings.lines)
+    make = _maker(settings.scenes, settings.lines, settings.protocol == "paper")
     endpoints = np.zeros((len(numbers), settings.stored, 2, 3), dtype=np.float32)
     counts = np.zeros(len(numbers), dtype=np.int64)
     for row, number in enumerate(numbers):
@@ -170,14 +196,16 @@ def _stored(segments: Float[np.ndarray, "n 2 3"], settings: StreamSettings, rng:
 
 
 @cache
-def _maker(kinds: tuple[str, ...], folder: str) -> Callable[[int, np.random.Generator], np.ndarray]:
+def _maker(kinds: tuple[str, ...], folder: str, keep_frame: bool) -> Callable[[int, np.random.Generator], np.ndarray]:
     """A function that gives the segments of a scene by its seed."""
     if not folder:
         return lambda seed, rng: to_segments(make_scene(kinds[rng.integers(len(kinds))], seed))
     if not Path(folder).is_dir():
         raise InputError(f"{folder}: no such folder of line maps")
+    if (Path(folder) / INDEX).exists():
+        raise InputError(f"{folder}: a prepared dataset; train on its folder {Path(folder) / SPLITS[0]}")
     files = sorted(path for path in Path(folder).iterdir() if path.is_file())
-    maps = [to_segments(_centred(read_lines(path), path)) for path in files]
+    maps = [to_segments((_in_own_frame if keep_frame else _centred)(read_lines(path), path)) for path in files]
     if not maps:
         raise InputError(f"{folder}: no line maps to train on")
     return lambda _, rng: maps[rng.integers(len(maps))]
@@ -187,6 +215,20 @@ def _centred(lines: LineSet, path: Path) -> LineSet:
     if lines.endpoints is None:
         raise InputError(f"{path}: training needs segments, not infinite lines")
     return lines.shifted(lines.centre())
+
+
+def _in_own_frame(lines: LineSet, path: Path) -> LineSet:
+    """As prepared: the paper's noise and networks depend on the origin, and evaluation does not move it either.
+
+    The paper's protocol uses infinite lines. Those without endpoints get some, one metre apart, to be stored.
+    """
+    distance = float(lines.centre().norm())
+    if distance > _MAX_DISTANCE:
+        raise InputError(f"{path}: {distance:.0f} m from its origin; the paper's protocol needs maps near theirs")
+    if lines.endpoints is not None:
+        return lines
+    ends = torch.tensor([-0.5, 0.5], dtype=lines.direction.dtype)[:, None] * lines.direction[:, None]
+    return lines.replaced(endpoints=lines.footpoints()[:, None] + ends)
 
 
 @contextmanager

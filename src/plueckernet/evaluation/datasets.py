@@ -11,17 +11,17 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 
-from plueckernet.data.prepared import PairEntry, SceneEntry, read_index
+from plueckernet.data.prepared import PairEntry, PreparedIndex, SceneEntry, read_index
 from plueckernet.data.protocols import LinePair
 from plueckernet.data.scenes import make_scene
 from plueckernet.errors import FormatError, InputError
-from plueckernet.evaluation.protocols import EvaluationProtocol, Recorded, Unrelated, draw_pair, draw_unrelated
+from plueckernet.evaluation.protocols import EvaluationProtocol, Unrelated, draw_pair, draw_unrelated, from_recorded
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
 from plueckernet.io import read_lines
 
 FIRST_SEED = 2_000_000  # of scenes that neither scenes nor weights nor confidence were tuned on
-PAPER_DATASETS = {"indoor": "Structured3D", "outdoor": "Semantic3D", "block": "Apollo"}
+PAPER_DATASETS = {"indoor": "Structured3D", "outdoor": "Semantic3D", "street": "Apollo"}
 
 
 @runtime_checkable
@@ -92,7 +92,10 @@ class StandIn:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The test part of a prepared dataset: scenes to draw pairs from and, in some, pairs with a known pose."""
+    """The test part of a prepared dataset: scenes to draw pairs from or, in some, pairs with a known pose.
+
+    Recorded pairs have their own noise. Where there are some, no pair is drawn from scenes and no noise is added.
+    """
 
     name: str
     folder: Path
@@ -105,41 +108,42 @@ class Prepared:
     @property
     def recorded(self) -> bool:
         """Whether it has its own pairs."""
-        return bool(_test_pairs(self.folder))
+        return bool(_tested(self.folder).pairs)
 
     def config(self) -> dict[str, Any]:
         """What predictions depend on."""
-        content = [asdict(scene) for scene in _test_scenes(self.folder)]
-        content += [asdict(pair) for pair in _test_pairs(self.folder)]
-        digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
-        return {"prepared": read_index(self.folder).dataset, "index": digest}
+        tested = _tested(self.folder)
+        return {"prepared": tested.index.dataset, "index": tested.digest}
 
-    def size(self, protocol: EvaluationProtocol) -> int | None:
-        """Number of test pairs or scenes."""
-        return len(_test_pairs(self.folder) if isinstance(protocol, Recorded) else _test_scenes(self.folder))
+    def size(self, _protocol: EvaluationProtocol) -> int | None:
+        """Number of test pairs or, where none are recorded, of test scenes."""
+        tested = _tested(self.folder)
+        return len(tested.pairs or tested.scenes)
 
     def pair(self, protocol: EvaluationProtocol, index: int) -> LinePair:
         """One pair, recorded or drawn from one scene."""
-        if not isinstance(protocol, Recorded):
+        pairs = _tested(self.folder).pairs
+        if not pairs:
             return draw_pair(self.scene(index), protocol, index)
-        entry = _test_pairs(self.folder)[index]
+        entry = pairs[index]
         source, target = (self._side(name) for name in (entry.source, entry.target))
         pose = Pose.from_matrix(torch.tensor(entry.target_T_source, dtype=torch.float64))
-        return LinePair(source, target, pose, torch.tensor(entry.matches or [], dtype=torch.int64).reshape(-1, 2))
+        matches = torch.tensor(entry.matches or [], dtype=torch.int64).reshape(-1, 2)
+        return from_recorded(LinePair(source, target, pose, matches), protocol, index)
 
     def scene(self, index: int) -> LineSet:
         """The test scene of that number."""
-        return read_lines(self.folder / _test_scenes(self.folder)[index].file)
+        return read_lines(self.folder / _tested(self.folder).scenes[index].file)
 
     def scene_count(self) -> int:
         """Number of test scenes."""
-        return len(_test_scenes(self.folder))
+        return len(_tested(self.folder).scenes)
 
     def _side(self, name: str) -> LineSet:
-        scene = next((scene for scene in read_index(self.folder).scenes if scene.name == name), None)
-        if scene is None:
+        file = _tested(self.folder).files.get(name)
+        if file is None:
             raise FormatError(self.folder, f"the index has no scene {name!r}")
-        return read_lines(self.folder / scene.file)
+        return read_lines(self.folder / file)
 
 
 def open_datasets(prepared: dict[str, Path]) -> dict[str, StandIn | Prepared]:
@@ -157,14 +161,25 @@ def _fingerprint(kind: str, first_seed: int) -> str:
     return hashlib.sha256((lines * 1e6).round().long().numpy().tobytes()).hexdigest()[:16]
 
 
+@dataclass(frozen=True, eq=False)
+class _Tested:
+    """What the index says about testing."""
+
+    index: PreparedIndex
+    scenes: tuple[SceneEntry, ...]
+    pairs: tuple[PairEntry, ...]
+    files: dict[str, str]  # of all scenes, by name
+    digest: str  # of scenes and pairs
+
+
 @cache
-def _test_scenes(folder: Path) -> tuple[SceneEntry, ...]:
-    scenes = tuple(read_index(folder).of_split("test"))
+def _tested(folder: Path) -> _Tested:
+    """Read the index once: that of the authors' pairs has thousands of matches for each pair."""
+    index = read_index(folder)
+    scenes = tuple(index.of_split("test"))
     if not scenes:
         raise FormatError(folder, "no scene in it is for testing")
-    return scenes
-
-
-@cache
-def _test_pairs(folder: Path) -> tuple[PairEntry, ...]:
-    return tuple(pair for pair in read_index(folder).pairs if pair.split == "test")
+    pairs = tuple(pair for pair in index.pairs if pair.split == "test")
+    content = [asdict(scene) for scene in scenes] + [asdict(pair) for pair in pairs]
+    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+    return _Tested(index, scenes, pairs, {scene.name: scene.file for scene in index.scenes}, digest)

@@ -82,10 +82,13 @@ class Method:
 
 
 def all_methods(weights: Path | None = None) -> dict[str, Method]:
-    """Every method by name; ``weights`` is a folder to take weights from instead of the package's."""
+    """Every method by name; weights are those in the folder ``weights`` and, for what it lacks, the package's."""
+    if weights is not None and not weights.is_dir():
+        raise InputError(f"{weights}: no such folder of weights")
 
     def file(name: str) -> Path:
-        return Path(name) if weights is None else weights / f"{name}.safetensors"
+        own = None if weights is None else weights / f"{name}.safetensors"
+        return own if own is not None and own.is_file() else Path(name)
 
     told = ToldSettings()  # what the paper's method takes for granted
     methods = [
@@ -135,6 +138,17 @@ def published_method(name: str, weights: Path) -> Method:
     return Method(name, _published, PublishedSettings(), weights)
 
 
+def published_lines(pair: LinePair) -> tuple[LineSet, LineSet]:
+    """The maps as all methods of the paper read them: infinite lines with a direction.
+
+    Recorded segments have none, so the paper's hemisphere rule (Sec. 3.1) gives them one, in the frame of their own
+    map. The paper's protocol has applied the rule already, before the motion.
+    """
+    if pair.source.endpoints is None and pair.target.endpoints is None:
+        return pair.source, pair.target
+    return pair.source.infinite().on_hemisphere(), pair.target.infinite().on_hemisphere()
+
+
 # Without networks
 
 
@@ -143,7 +157,8 @@ def _icl(method: Method, _device: str) -> Estimator:
 
     def estimate(pair: LinePair) -> Estimate:
         start = time.perf_counter()
-        result = icl(pair.source, pair.target, settings=settings)
+        source, target = published_lines(pair)
+        result = icl(source, target, settings=settings)
         return Estimate(result.target_T_source, {"pose": time.perf_counter() - start}, result.matches)
 
     return estimate
@@ -184,8 +199,8 @@ def _published_ransac(method: Method, _device: str) -> Estimator:
 
     def estimate(pair: LinePair) -> Estimate:
         start = time.perf_counter()
-        given = _given(pair)
-        result = published_pose(pair.source[given[:, 0]], pair.target[given[:, 1]], settings)
+        given, (source, target) = _given(pair), published_lines(pair)
+        result = published_pose(source[given[:, 0]], target[given[:, 1]], settings)
         seconds = {"pose": time.perf_counter() - start}
         return Estimate(result.target_T_source, seconds, given[result.inliers])
 
@@ -265,11 +280,12 @@ def _published(method: Method, device: str) -> Estimator:
 
     def estimate(pair: LinePair) -> Estimate:
         start = time.perf_counter()
-        best = putative_matches(matcher.match(pair.source, pair.target), settings.matches)
+        source, target = published_lines(pair)
+        best = putative_matches(matcher.match(source, target), settings.matches)
         matched = time.perf_counter()
         rows, inliers, pose, reason = torch.stack([best.source, best.target], -1), None, None, ""
         try:
-            result = published_pose(pair.source[best.source], pair.target[best.target], settings)
+            result = published_pose(source[best.source], target[best.target], settings)
             pose, inliers = result.target_T_source, rows[result.inliers]
         except DegenerateError as error:
             reason = str(error)
@@ -291,7 +307,7 @@ def _regression(method: Method, device: str) -> Estimator:
     @torch.no_grad()
     def estimate(pair: LinePair) -> Estimate:
         start = time.perf_counter()
-        pose = network(*(stack_lines([lines.to(device)]) for lines in (pair.source, pair.target))).pose()[0]
+        pose = network(*(stack_lines([lines.to(device)]) for lines in published_lines(pair))).pose()[0]
         return Estimate(pose.to(torch.float64).to("cpu"), {"pose": time.perf_counter() - start})
 
     return estimate

@@ -31,7 +31,7 @@ APOLLO = {"PlückerNet": (1.13, 0.44), "ICL": (2.83, 1.12)}  # median degrees an
 
 def recall_points(dataset: str, method: str, quantity: str) -> list[tuple[float, float]]:
     """Points of the paper's recall curves that it gives numbers for: threshold and recall."""
-    if dataset == "block":
+    if dataset == "street":
         medians = APOLLO.get(method)
         return [] if medians is None else [(medians[("rotation", "translation").index(quantity)], 0.5)]
     published = TABLE_1.get(dataset, {}).get(method)

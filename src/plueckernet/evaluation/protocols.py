@@ -27,7 +27,8 @@ from plueckernet.geometry.pose import Pose, rotation_exp
 
 _NO_MOTION = PaperProtocol(angle=0.0, translation=0.0)
 _ALL_LINES = PaperProtocol(keep=1.0)
-_VEHICLE = Noise(position=0.05, position_limit=0.25, direction=1.0, direction_limit=2.5)
+_RECORDED = PaperProtocol()  # by which the authors made the pairs that they published
+_VEHICLE = Noise(position=0.15, position_limit=0.75)
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,15 @@ class Putative:
 
 @dataclass(frozen=True)
 class Driving:
-    """Two views from a vehicle that moves on a little: lines near it, in its own frame; directions carried over."""
+    """Two views from a vehicle that moves on a little: lines near it, in its own frame.
 
-    step: float = 6.0  # m it moves at most
-    turn: float = 12.0  # degrees it turns at most about the vertical; a third of that about the other axes
-    radius: float = 10.0  # m within which lines are seen
-    seen: float = 0.25  # fraction of them that a view shows
+    Directions follow the paper's hemisphere rule in the frame of each view, as those of recorded frames do.
+    """
+
+    step: float = 8.0  # m it moves at most
+    turn: float = 16.0  # degrees it turns at most about the vertical; a third of that about the other axes
+    radius: float = 25.0  # m within which lines are seen
+    seen: float = 0.1  # fraction of them that a view shows
     noise: Noise = _VEHICLE
 
 
@@ -122,6 +126,37 @@ def draw_pair(scene: LineSet, protocol: EvaluationProtocol, seed: int) -> LinePa
     return _centred(pair, scene) if isinstance(protocol, AnyProtocol) else pair
 
 
+def recordable(protocol: EvaluationProtocol) -> bool:
+    """Whether a recorded pair can show what the protocol is about without being given noise a second time."""
+    if isinstance(protocol, PaperProtocol):
+        return replace(protocol, directed=True, keep=_RECORDED.keep) == _RECORDED and protocol.keep <= _RECORDED.keep
+    return isinstance(protocol, Recorded | Putative)
+
+
+def from_recorded(pair: LinePair, protocol: EvaluationProtocol, seed: int) -> LinePair:
+    """A recorded pair as it is, with fewer lines, without its directions, or with wrong matches; never with noise."""
+    if not recordable(protocol):
+        raise InputError(f"{slug(protocol)}: recorded pairs have their own noise and motion, and are used as recorded")
+    if isinstance(protocol, Putative):
+        return _putative(pair, protocol, seed)
+    if isinstance(protocol, PaperProtocol):
+        if not protocol.directed:
+            pair = replace(pair, source=pair.source.on_hemisphere(), target=pair.target.on_hemisphere())
+        return _fewer_lines(pair, protocol.keep / _RECORDED.keep, torch.Generator().manual_seed(seed))
+    return pair
+
+
+def _fewer_lines(pair: LinePair, fraction: float, generator: torch.Generator) -> LinePair:
+    """A random part of the lines of each side, so that the fraction in common is ``fraction`` of what it was."""
+    if fraction >= 1:
+        return pair
+    rows = [
+        torch.randperm(len(side), generator=generator)[: max(1, round(fraction * len(side)))]
+        for side in (pair.source, pair.target)
+    ]
+    return pair.of_rows(rows[0], rows[1])
+
+
 def draw_unrelated(first: LineSet, second: LineSet, seed: int) -> UnrelatedPair:
     """Two maps of different scenes; odd seeds give random parts, even ones surveys."""
     protocol = AnyProtocol() if seed % 2 else ScanProtocol()
@@ -146,8 +181,13 @@ def _changes(value: Any) -> list[str]:
         entry, default = getattr(value, field.name), getattr(standard, field.name)
         if entry == default:
             continue
-        words += _changes(entry) if is_dataclass(entry) else [f"{field.name}{entry:g}"]
+        words += _changes(entry) if is_dataclass(entry) else [f"{field.name}{_word(entry)}"]
     return words
+
+
+def _word(entry: float | int | str | None) -> str:
+    """A number, a name, or nothing for None: limits that are not there."""
+    return f"{entry:g}" if isinstance(entry, int | float) else "" if entry is None else f"-{entry}"
 
 
 def _centred(pair: LinePair, scene: LineSet) -> CentredPair:
@@ -194,8 +234,8 @@ def _view(
     near = (scene.midpoints() - world_T_vehicle.translation).norm(dim=-1) < protocol.radius
     shown = torch.rand(len(scene), generator=generator) < protocol.seen
     rows = (near & shown).nonzero()[:, 0]
-    lines = world_T_vehicle.inverse() @ scene[rows].infinite().on_hemisphere()
-    return with_noise(lines, protocol.noise, None, generator).replaced(ids=None), rows
+    lines = world_T_vehicle.inverse() @ scene[rows].infinite()
+    return with_noise(lines, protocol.noise, None, generator).on_hemisphere().replaced(ids=None), rows
 
 
 def _unit(generator: torch.Generator) -> Tensor:

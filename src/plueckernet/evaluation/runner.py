@@ -22,7 +22,7 @@ from plueckernet.evaluation.predictions import Cell, Prediction, Store, predict
 from plueckernet.evaluation.protocols import EvaluationProtocol
 
 Progress = Callable[[int, int], None]  # pairs done and to do
-Requests = Sequence[tuple[Cell, int]]  # cells, and how many pairs of each
+Requests = Sequence[tuple[Cell, int | None]]  # cells, and how many pairs of each; None: all there are
 Job = tuple[Cell, int, str]  # a cell, one of its pairs, the device
 
 
@@ -31,7 +31,7 @@ class RunSettings:
     """How to run, and on what."""
 
     predictions: Path  # folder they are kept in
-    limit: int | None = None  # pairs of a cell at most
+    limit: int | None = None  # pairs of each cell, instead of the number that the experiment asks for
     device: str = "cpu"
     workers: int = 1  # processes; 1 means this one
     weights: Path | None = None  # folder of weights instead of the package's
@@ -75,11 +75,16 @@ class Runner:
         return Cell(self.datasets[dataset], protocol, self.method(method))
 
     def run(self, cells: Sequence[Cell], pairs: int) -> list[list[Prediction]]:
-        """The first pairs of each cell, as many as asked for, allowed and there."""
-        self.compute([(cell, pairs) for cell in cells])
-        kept = [self._store.read(cell) for cell in cells]
+        """The first pairs of each cell, as many as asked for and there."""
+        return self.answer([(cell, pairs) for cell in cells])
+
+    def answer(self, requests: Requests) -> list[list[Prediction]]:
+        """The same, where cells have different numbers of pairs."""
+        self.compute(requests)
+        kept = [self._store.read(cell) for cell, _ in requests]
         return [
-            [known[index] for index in range(self.count(cell, pairs))] for cell, known in zip(cells, kept, strict=True)
+            [known[index] for index in range(self.count(cell, pairs))]
+            for (cell, pairs), known in zip(requests, kept, strict=True)
         ]
 
     def compute(self, requests: Requests) -> None:
@@ -97,10 +102,13 @@ class Runner:
             self._store.append(cell, [prediction])
             self._on_progress(done, len(jobs))
 
-    def count(self, cell: Cell, pairs: int) -> int:
-        """How many of ``pairs`` pairs there are and may be used."""
-        size = cell.dataset.size(cell.protocol)
-        return min(count for count in (pairs, self.settings.limit, size) if count is not None)
+    def count(self, cell: Cell, pairs: int | None) -> int:
+        """How many pairs of a cell are used: those asked for, or as many as the limit says, if there are so many."""
+        wanted = pairs if self.settings.limit is None else self.settings.limit
+        counts = [count for count in (wanted, cell.dataset.size(cell.protocol)) if count is not None]
+        if not counts:
+            raise InputError(f"{cell.dataset.name}: there is no end to its pairs; give their number by --limit")
+        return min(counts)
 
     def _results(self, jobs: Sequence[Job]) -> Iterator[tuple[Cell, Prediction]]:
         """In the order of completion, so that an interrupted run loses only what was under way."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plueckernet.evaluation.experiments import EXPERIMENTS
+from plueckernet.evaluation.experiments.ablations import component_claims
 from plueckernet.evaluation.experiments.plan import CellsValues
 from plueckernet.evaluation.experiments.recall import RecallValues
 from plueckernet.evaluation.experiments.sweep import SweepValues
@@ -15,9 +16,12 @@ from plueckernet.evaluation.paper import QUARTILES, TABLE_1
 from plueckernet.evaluation.rates import Rate
 from plueckernet.evaluation.tables import Table
 
+OUTCOMES = ("held", "refuted", "not decided", "not measured")  # of a claim of the paper
 Comparable = CellsValues | RecallValues | SweepValues
+TABLES_1 = {"table1": "a random axis", "table1-each-axis": "each axis"}  # experiments, and what noise turns lines about
 COMPARED = {  # experiments that count right poses
     "table1": "Table 1",
+    "table1-each-axis": "Table 1, noise about each axis",
     "overlap": "overlap",
     "noise": "noise",
     "odometry": "consecutive views",
@@ -28,8 +32,8 @@ COMPARED = {  # experiments that count right poses
 }
 
 
-def against_table_1(values: CellsValues) -> str:
-    """Every number of the paper's row beside ours; smaller ones are bold."""
+def against_table_1(values: CellsValues, turn: str = TABLES_1["table1"]) -> str:
+    """Every number of the paper's row beside ours; smaller ones are bold. Noise turns lines about ``turn``."""
     columns = {"ours": "our default", "pluecker": "PlückerNet trained here"}
     below = dict.fromkeys(columns, 0)
     rows = []
@@ -47,11 +51,13 @@ def against_table_1(values: CellsValues) -> str:
                     row.append(f"**{text}**" if smaller else text)
                 rows.append(row)
     counts = "; ".join(f"{columns[role]} is below {count} of the {len(rows)}" for role, count in below.items())
-    table = Table("Published for PlückerNet, and measured here", ["", "published", *columns.values()], rows)
+    title = f"Published for PlückerNet, and measured here with noise about {turn}"
+    table = Table(title, ["", "published", *columns.values()], rows)
     sentence = (
         f"The paper publishes {len(rows)} numbers for its method: {counts}. Its data differ from ours (see below)."
     )
-    return "\n".join(["## Against the published Table 1", "", sentence, "", table.markdown(), ""])
+    head = f"## Against the published Table 1, noise about {turn}"
+    return "\n".join([head, "", sentence, "", table.markdown(), ""])
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,10 @@ def comparisons(documents: Mapping[str, Any]) -> Iterator[Comparison]:
 
 def _success(values: Comparable, dataset: str) -> dict[str, list[Rate]]:
     if isinstance(values, SweepValues):
-        return {role: [cell.success for cell in cells] for role, cells in values.cells[dataset].items()}
+        return {
+            role: [Rate(0, 0) if cell is None else cell.success for cell in cells]
+            for role, cells in values.cells[dataset].items()
+        }
     if isinstance(values, RecallValues):
         return {role: [cell.summary.success] for role, cell in values.cells[dataset].items()}
     return {role: [cell.success] for role, cell in values.cells[dataset].items()}
@@ -140,13 +149,9 @@ def in_short(documents: Mapping[str, Any]) -> str:
     if "timing" in documents:
         lines += [f"Time, {sentence}" for sentence in EXPERIMENTS["timing"].findings(documents["timing"])]
     if "ablations" in documents:
-        claims = EXPERIMENTS["ablations"].findings(documents["ablations"])[1:]
-        confirmed = sum("the claim held" in claim for claim in claims)
-        contrary = sum("the contrary was seen" in claim for claim in claims)
-        lines.append(
-            f"The paper makes {len(claims)} claims about components of its network. In short trainings "
-            f"{confirmed} held, {contrary} were contradicted and {len(claims) - confirmed - contrary} were not decided."
-        )
+        outcomes = [entry.outcome for entry in component_claims(documents["ablations"])]
+        words = ", ".join(f"{count} {name}" for name in OUTCOMES if (count := outcomes.count(name)))
+        lines.append(f"Of {len(outcomes)} claims of the paper about components of its network: {words}.")
     return "\n".join(["## In short", "", *(f"- {line}" for line in lines), ""])
 
 

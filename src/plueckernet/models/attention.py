@@ -30,6 +30,7 @@ class AttentionConfig:
     heads: int = 4
     filters: int = 0  # edge filters, which pass messages in addition to the attention
     style: Style = "group-gelu"
+    random_features: int = 0  # per head, of an attention in linear time (ablation); 0: the softmax of Eq. (4)
 
 
 class Edges(NamedTuple):
@@ -41,11 +42,13 @@ class Edges(NamedTuple):
 
 
 class MessageLayer(nn.Module):
-    """One step of message passing, Eq. (3): ``f <- f + U(f || message)``, U = MLP(256, 256, 128).
+    """One step of message passing, Eq. (3): ``f <- f + U(f || message)``, U = MLP(256, 256, 128) with input 256.
 
     The message is multi-head attention, Eq. (4). Only self attention has edges. They bias its logits, and ``filters``
     of them pass further messages ``Σ_j e_ij v_j``, whose weights can be negative, unlike those of a softmax.
     """
+
+    projection: Tensor
 
     def __init__(self, config: AttentionConfig) -> None:
         super().__init__()
@@ -57,6 +60,8 @@ class MessageLayer(nn.Module):
         self.key_value = nn.Linear(channels, (1 + values) * channels, bias=False)
         self.merge = nn.Linear(channels, channels)
         self.update = MLP(((1 + values) * channels, 2 * channels, channels), config.style)
+        if config.random_features:
+            self.register_buffer("projection", orthogonal_rows(config.random_features, channels // config.heads))
 
     def forward(
         self,
@@ -83,6 +88,10 @@ class MessageLayer(nn.Module):
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, mask: Tensor | None) -> Tensor:
         """Eq. (4) with logits ``q k / √D``, D = 128 as printed."""
         q, k, v = (t.unflatten(-1, (self.config.heads, -1)).transpose(1, 2) for t in (query, key, value))
+        if self.config.random_features:
+            root = self.config.channels**-0.25  # on queries and keys: the scale of their product
+            message = linear_attention(root * q, root * k, v, self.projection, mask)
+            return message.transpose(1, 2).flatten(-2)
         if bias is None and mask is not None:
             bias = mask_bias(mask, q.dtype)[:, None, None].expand(-1, -1, q.shape[-2], -1)  # (s, 1, n, l)
         elif bias is not None:
@@ -116,6 +125,42 @@ class MessageLayer(nn.Module):
             passed = weight[:, :, None].to(q.dtype) @ channels  # (s r, f, 1, d)
             messages.append(passed.reshape(sets, rows, config.channels))
         return messages
+
+
+def linear_attention(
+    query: Float[Tensor, "s h n d"],
+    key: Float[Tensor, "s h l d"],
+    value: Float[Tensor, "s h l d"],
+    projection: Float[Tensor, "m d"],
+    mask: Bool[Tensor, "s l"] | None,
+) -> Float[Tensor, "s h n d"]:
+    """Attention in linear time by positive random features (Performer): ``exp(q k) ≈ φ(q) φ(k)``.
+
+    ``φ(x) = exp(W x - |x|²/2)`` with rows ``W`` of normal length and orthogonal directions. A factor that all
+    features of a query, or all keys of a set, have in common cancels; it is divided out to stay in range.
+    """
+
+    def logits(x: Tensor) -> Tensor:
+        return x @ projection.to(x.dtype).mT - x.square().sum(-1, keepdim=True) / 2
+
+    q, k = logits(query), logits(key)
+    if mask is not None:
+        k = k + mask_bias(mask, k.dtype)[:, None, :, None]
+    q = (q - q.amax(-1, keepdim=True)).exp()  # (s, h, n, m)
+    k = (k - k.amax((-2, -1), keepdim=True)).exp()  # (s, h, l, m)
+    total = q @ k.sum(-2)[..., None]  # (s, h, n, 1)
+    return q @ (k.mT @ value) / total.clamp_min(1e-6)
+
+
+def orthogonal_rows(count: int, channels: int) -> Float[Tensor, "m d"]:
+    """Rows as long as normal vectors, in blocks that are orthogonal; always the same."""
+    generator = torch.Generator().manual_seed(0)
+    blocks = []
+    for _ in range(-(-count // channels)):
+        q, r = torch.linalg.qr(torch.randn(channels, channels, generator=generator))
+        blocks.append((q * r.diagonal().sign()).mT)  # without the signs, directions would not be uniform
+    lengths = torch.randn(count, channels, generator=generator).norm(dim=-1, keepdim=True)
+    return torch.cat(blocks)[:count] * lengths
 
 
 def mask_bias(mask: Bool[Tensor, "*shape"], dtype: torch.dtype) -> Float[Tensor, "*shape"]:

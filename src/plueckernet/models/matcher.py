@@ -41,6 +41,8 @@ class PlueckerConfig:
     subspace_coding: bool = True
     cross_attention: bool = True  # False: all layers are self attention
     matchability_prior: bool = True  # False: all lines are equally likely to have a match
+    orthogonal_subspaces: bool = False  # True: Gram-Schmidt on the features of moments and directions
+    fast_attention: bool = False  # True: attention in linear time
     sinkhorn: SinkhornConfig = field(default_factory=SinkhornConfig)
 
 
@@ -66,6 +68,7 @@ class InvariantConfig:
 
 
 MatcherConfig = PlueckerConfig | InvariantConfig
+_RANDOM_FEATURES = 128  # of each head of 32 channels: d log d, as Performer suggests, rounded
 _NETWORKS: dict[str, type[PlueckerConfig] | type[InvariantConfig]] = {
     "pluecker": PlueckerConfig,
     "invariant": InvariantConfig,
@@ -118,9 +121,14 @@ class PlueckerTrunk(nn.Module):
         super().__init__()
         self.cross_attention = config.cross_attention
         self.encoder = PlueckerEncoder(
-            PlueckerEncoderConfig(config.neighbours, config.subspace_coding, config.hemisphere, config.style)
+            PlueckerEncoderConfig(
+                config.neighbours, config.subspace_coding, config.hemisphere, config.style, config.orthogonal_subspaces
+            )
         )
-        attention = AttentionConfig(PlueckerEncoder.channels, config.heads, style=config.style)
+        features = _RANDOM_FEATURES if config.fast_attention else 0
+        attention = AttentionConfig(
+            PlueckerEncoder.channels, config.heads, style=config.style, random_features=features
+        )
         self.layers = nn.ModuleList(MessageLayer(attention) for _ in range(config.layers))
 
     def forward(self, lines: LineSet) -> Float[Tensor, "s n c"]:

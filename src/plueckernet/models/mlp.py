@@ -88,9 +88,12 @@ class LayerNorm(nn.LayerNorm):
 
 
 class MLP(nn.Module):
-    """``MLP(sizes)`` of the paper: linear layers with norm and activation after all but the last.
+    """Linear layers of the given sizes, with norm and activation after all but the last.
 
-    ``sizes[0]`` is the size of the input, as in the paper's MLP(384, 256, 256, 128, 1) with 3 x 128 input channels.
+    ``sizes`` begins with the size of the input. In the paper, MLP(128, 128) is a perceptron of two layers of that size,
+    so that MLP(a, b, c) is ``MLP((input, a, b, c))`` here. The trunk and the matchability read the paper's first
+    number as the input, of which it is the size in each case: MLP(384, 256, 256, 128, 1) has 3 x 128 input channels.
+    The regression head has all its layers.
     """
 
     def __init__(self, sizes: Sequence[int], style: Style = "group-gelu") -> None:

@@ -22,6 +22,7 @@ class PlueckerEncoderConfig:
     subspace_coding: bool = True  # False: one MLP on all six numbers (ablation)
     hemisphere: bool = False  # flip each line so that its first component is positive (Sec. 3.1)
     style: Style = "group-gelu"
+    orthogonal: bool = False  # Gram-Schmidt on the features of the two subspaces (ablation)
 
 
 class PlueckerEncoder(nn.Module):
@@ -47,14 +48,21 @@ class PlueckerEncoder(nn.Module):
         dtype = next(self.parameters()).dtype
         v, m, mask = lines.direction.to(dtype), lines.moment.to(dtype), lines.mask
         if self.config.subspace_coding:
-            x = torch.cat([self.direction(v, mask), self.moment(m, mask)], -1)  # (s, n, 64 + 64)
+            v, m = self.direction(v, mask), self.moment(m, mask)  # (s, n, 64) each
+            if self.config.orthogonal:
+                along = (m * v).sum(-1, keepdim=True) / v.square().sum(-1, keepdim=True).clamp_min(1e-6)
+                m = m - along * v
+            x = torch.cat([v, m], -1)  # (s, n, 128)
         else:
             x = self.plain(torch.cat([v, m], -1), mask)  # (s, n, 128)
         return self.joint(x, mask)
 
 
 class Subspace(nn.Module):
-    """Eq. (2) and the MLP(8, 16, 32, 64) that lifts it, for directions or for moments."""
+    """Eq. (2) and the MLP(8, 16, 32, 64) that lifts it, for directions or for moments.
+
+    Eq. (2) is the layer of size 8; three more follow.
+    """
 
     def __init__(self, neighbours: int, style: Style, *, angular: bool) -> None:
         super().__init__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -27,14 +28,22 @@ class RegressedPose(NamedTuple):
         return Pose(rotation_from_quaternion(self.quaternion), self.translation)
 
 
-class PoseRegressor(nn.Module):
-    """PlückerNet's line features, max-pooled over each map, through MLP(256, 128, 128, 64, 64, 7)."""
+HEAD = (256, 128, 128, 64, 64, 7)  # sizes of the layers, as the paper's MLP(256, 128, 128, 64, 64, 7)
+SHORT_HEAD = HEAD[1:]  # of weights up to version 0.1: the first number was taken for the input
 
-    def __init__(self, config: PlueckerConfig) -> None:
+
+class PoseRegressor(nn.Module):
+    """PlückerNet's line features, max-pooled over each map, through the six layers MLP(256, 128, 128, 64, 64, 7).
+
+    Weights with another ``head`` say so on their card.
+    """
+
+    def __init__(self, config: PlueckerConfig, head: Sequence[int] = HEAD) -> None:
         super().__init__()
         self.config = config
+        self.head = tuple(head)
         self.trunk = PlueckerTrunk(config)
-        self.regress = MLP((2 * PlueckerEncoder.channels, 128, 128, 64, 64, 7), config.style)
+        self.regress = MLP((2 * PlueckerEncoder.channels, *head), config.style)
 
     def forward(self, source: LineSet, target: LineSet) -> RegressedPose:
         """Regress ``target_T_source`` of each pair."""
@@ -53,7 +62,7 @@ class PoseRegressor(nn.Module):
 
 
 def regression_loss(output: RegressedPose, target_T_source: Pose) -> Float[Tensor, ""]:
-    """``|t_gt - t| + |q_gt - q|``, averaged over the pairs."""
+    """``|t_gt - t| + |q_gt - q|``, Eq. (15), averaged over the pairs."""
     truth = quaternion_from_rotation(target_T_source.rotation).to(output.quaternion.dtype)
     translation = target_T_source.translation.to(output.translation.dtype)
     rotation_error = (truth - output.quaternion).norm(dim=-1)  # (b,)

@@ -15,7 +15,7 @@ from torch import nn
 
 from plueckernet.errors import FormatError, InputError
 from plueckernet.models.matcher import Matcher, PlueckerConfig, build_matcher, config_from_dict, config_to_dict
-from plueckernet.models.regression import PoseRegressor
+from plueckernet.models.regression import SHORT_HEAD, PoseRegressor
 
 _FOLDER = Path(__file__).parent / "pretrained"
 
@@ -99,7 +99,7 @@ def pretrained_path(name: str | Path) -> Path:
 
 def _architecture(model: nn.Module) -> dict[str, Any]:
     if isinstance(model, PoseRegressor):
-        return {"task": "regression", **config_to_dict(model.config)}
+        return {"task": "regression", "head": list(model.head), **config_to_dict(model.config)}
     if isinstance(model, Matcher):
         return {"task": "matching", **config_to_dict(model.config)}
     raise InputError(f"cannot save a {type(model).__name__}")
@@ -108,6 +108,7 @@ def _architecture(model: nn.Module) -> dict[str, Any]:
 def _build(card: ModelCard, path: Path) -> Matcher | PoseRegressor:
     settings = dict(card.architecture)
     task = settings.pop("task", None)
+    head = settings.pop("head", SHORT_HEAD)  # cards of five layers do not name it
     try:
         if task == "matching":
             return build_matcher(settings)
@@ -116,4 +117,4 @@ def _build(card: ModelCard, path: Path) -> Matcher | PoseRegressor:
         raise FormatError(path.with_suffix(".json"), str(error)) from error
     if task != "regression" or not isinstance(config, PlueckerConfig):
         raise FormatError(path.with_suffix(".json"), f"unknown architecture {task!r} of {settings.get('network')!r}")
-    return PoseRegressor(config)
+    return PoseRegressor(config, head)

@@ -1,6 +1,6 @@
 """What the paper's network owes to its components: short trainings that differ in one of them, on the same pairs.
 
-Every design is trained twice, with two seeds, on synthetic houses and towns under the paper's protocol. All trainings
+Every design is trained with three seeds on synthetic houses and towns under the paper's protocol. All trainings
 run at the same time, because one training alone leaves a GPU waiting for its next small task. Each is then judged by
 the evaluation of Table 1, on the first of its pairs. ``OUT/ablations.json`` has what `plueckernet reproduce ablations`
 shows.
@@ -44,8 +44,10 @@ DESIGNS = {
     "no subspace coding": PlueckerConfig(subspace_coding=False),
     "BatchNorm + ReLU": PlueckerConfig(style="batch-relu"),
     "no cross-attention": PlueckerConfig(cross_attention=False),
+    "Gram–Schmidt": PlueckerConfig(orthogonal_subspaces=True),
+    "fast attention": PlueckerConfig(fast_attention=True),
 }
-SEEDS = (0, 1)
+SEEDS = (0, 1, 2)
 KINDS = ("indoor", "outdoor")
 PROTOCOL = PaperProtocol()
 

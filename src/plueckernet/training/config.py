@@ -13,6 +13,7 @@ import torch
 from plueckernet.data.stream import StreamSettings
 from plueckernet.errors import FormatError, InputError
 from plueckernet.models import InvariantConfig, Matcher, MatcherConfig, PlueckerConfig, PoseRegressor, build_matcher
+from plueckernet.models.regression import HEAD
 from plueckernet.models.weights import load_pretrained
 from plueckernet.training.tables import from_table, override, read_tables
 
@@ -32,13 +33,15 @@ class ModelSettings:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             if self.network == "regression" and isinstance(self.config, PlueckerConfig):
-                return PoseRegressor(self.config)
+                return PoseRegressor(self.config)  # with the head of the paper
             return build_matcher(self.config)
 
     def pretrained(self, start: str) -> Matcher | PoseRegressor:
         """The network with the weights of that name or file; those of another network raise :class:`InputError`."""
         model = load_pretrained(start).train()
-        if model.config != self.config or isinstance(model, PoseRegressor) != (self.network == "regression"):
+        regressor = isinstance(model, PoseRegressor)
+        short = isinstance(model, PoseRegressor) and model.head != HEAD
+        if model.config != self.config or short or regressor != (self.network == "regression"):
             raise InputError(f"{start}: these weights are of another network than [model] describes")
         return model
 
@@ -53,7 +56,7 @@ class TrainSettings:
     lr: float = 5e-4  # at its highest
     warmup: int = 500  # steps of linear increase
     schedule: Literal["cosine", "constant"] = "cosine"  # after the increase: down to nothing at the last step, or not
-    weight_decay: float = 0.01
+    weight_decay: float = 0.01  # of AdamW, which is Adam without it
     clip: float = 1.0  # longest gradient
     precision: Literal["bf16", "float32"] = "bf16"
     ema: float = 0.999  # decay of the moving average of the weights that is validated and exported; 0: none
@@ -78,7 +81,7 @@ class ValidationSettings:
     every: int = 1000  # steps; 0: only after the last one
     pairs: int = 32  # of each cell
     workers: int = 0  # processes that estimate poses meanwhile; 0: training waits
-    directed: bool = False  # trust the way lines are written
+    directed: bool = False  # lines have a direction, and poses are estimated as in the paper
     angle: float = 5.0  # degrees; success is a pose nearer than this ...
     distance: float = 0.5  # m; ... and this
     cells: Mapping[str, StreamSettings] = field(default_factory=dict)  # in the file, what differs from [data]

@@ -19,7 +19,8 @@ def export_weights(
 ) -> Path:
     """Write ``out/NAME.safetensors`` and its card; for the folder of a training the best checkpoint is exported.
 
-    The card has the numbers of the best validation and the content of the JSON file ``results``. With ``half`` the
+    The card has the numbers of the best validation, the whole recipe (all settings of [data] and [train], of which
+    ``steps`` is the end of the schedule) and the content of the JSON file ``results``. With ``half`` the
     weights are written in 16 bits; they are converted to float32 when loaded.
     """
     folder = find_checkpoint(checkpoint)
@@ -35,6 +36,7 @@ def export_weights(
     if size > MAX_WEIGHT_BYTES:
         raise InputError(f"{folder}: {size / 1e6:.1f} MB of weights exceed 10 MB; export them in 16 bits")
     numbers: dict[str, Any] = {"steps": loaded.state["step"], "validation": loaded.state["best"]}
+    numbers["recipe"] = {name: config[name] for name in ("data", "train")}
     card = ModelCard(
         name=name or config["name"],
         data=config["card"]["data"],

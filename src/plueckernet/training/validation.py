@@ -1,4 +1,8 @@
-"""Validation by the complete pipeline: matching, :func:`register` and pose errors on held-out pairs."""
+"""Validation of a network: matching, poses from its matches and nothing else, and their errors on held-out pairs.
+
+Poses are estimated by our RANSAC and refinement. Networks of the paper, whose lines are directed, are judged by the
+paper's RANSAC.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +20,15 @@ from torch import Tensor, nn
 
 from plueckernet.data.batches import PairBatch
 from plueckernet.data.stream import PairStream, StreamSettings, start_worker
-from plueckernet.errors import InputError
+from plueckernet.errors import DegenerateError, InputError
+from plueckernet.estimation.matching import putative_matches
+from plueckernet.estimation.published import PublishedSettings, published_pose
+from plueckernet.estimation.ransac import ransac_pose
+from plueckernet.estimation.refinement import refine_pose
+from plueckernet.estimation.scoring import RowScorer
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.models import MatchOutput
-from plueckernet.registration import register
 from plueckernet.training.config import ValidationSettings
 from plueckernet.training.objective import NetworkOutput, loss_of, match_quality, match_sums
 
@@ -187,14 +195,39 @@ def _estimated(task: _Task) -> Error:
         LineSet(**{k: torch.from_numpy(v) for k, v in side.items()}) for side in (task.source, task.target)
     )
     log_probability = torch.from_numpy(task.log_probability)
-    longest = max(len(source), len(target))  # all lines are matched, in the order that the network saw
-    settings = RegistrationSettings(directed=task.directed, max_lines=max(longest, RegistrationSettings.max_lines))
+    truth = Pose.from_matrix(torch.from_numpy(task.target_T_source))
+    estimate = _published if task.directed else _refined
     try:
-        result = register(source, target, matcher=lambda _source, _target: log_probability, settings=settings)
+        return _error(estimate(source, target, log_probability), truth)
     except InputError:  # fewer than three lines
         return math.inf, math.inf
-    truth = Pose.from_matrix(torch.from_numpy(task.target_T_source))
-    return _error(result.target_T_source, truth)
+
+
+@torch.no_grad()
+def _refined(source: LineSet, target: LineSet, log_probability: Tensor) -> Pose | None:
+    """The pose by our RANSAC and refinement.
+
+    :func:`plueckernet.register` would go on without the matches, so that it would judge the search, not the network.
+    """
+    longest = max(len(source), len(target))  # all lines are matched, in the order that the network saw
+    settings = RegistrationSettings(max_lines=max(longest, RegistrationSettings.max_lines))
+    maps, matches = settings.normalize(source, target), putative_matches(log_probability, settings.max_matches)
+    scorer = RowScorer(maps.source[matches.source], maps.target[matches.target], maps.threshold)
+    ranked = ransac_pose(scorer, matches.probability)
+    if not len(ranked.scores):
+        return None
+    refinement = refine_pose(ranked.poses[0], maps.source, maps.target, maps.threshold)
+    return maps.original_pose(ranked.poses[0] if refinement is None else refinement.pose)
+
+
+def _published(source: LineSet, target: LineSet, log_probability: Tensor) -> Pose | None:
+    """The pose by the paper's RANSAC: of the network's matches and nothing else."""
+    settings = PublishedSettings()
+    matches = putative_matches(log_probability, settings.matches)
+    try:
+        return published_pose(source[matches.source], target[matches.target], settings).target_T_source
+    except DegenerateError:
+        return None
 
 
 def _error(estimate: Pose | None, truth: Pose) -> Error:

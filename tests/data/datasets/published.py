@@ -63,6 +63,25 @@ def semantic3d(folder: Path, station: str, seed: int = 0) -> Path:
     return path
 
 
+def semantic3d_town(folder: Path, name: str, seed: int = 0) -> Path:
+    """A scan of sixteen boxes on a square of 12 m, under a published name, in the rows of the publisher."""
+    generator = np.random.default_rng(seed)
+    ground = np.column_stack([12 * generator.random((24000, 2)), np.zeros(24000)])
+    clouds = [ground]
+    for x, y in np.stack(np.meshgrid(np.arange(4), np.arange(4)), -1).reshape(-1, 2):
+        size = generator.uniform(1.2, 2.2, 3)
+        points = size * generator.random((4000, 3))
+        side, axis = generator.integers(0, 2, 4000), generator.integers(0, 3, 4000)
+        points[np.arange(4000), axis] = (size * np.ones((4000, 3)))[np.arange(4000), axis] * np.maximum(side, axis == 2)
+        clouds.append(points + np.array([3.0 * x + 0.3, 3.0 * y + 0.3, 0.0]))
+    points = np.concatenate(clouds) + generator.normal(0, 0.003, (sum(map(len, clouds)), 3))
+    rows = np.column_stack([points, generator.integers(-2000, 2000, len(points)), np.full((len(points), 3), 120)])
+    path = folder / f"{name}.txt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savetxt(path, rows, fmt="%.3f %.3f %.3f %d %d %d %d")
+    return path
+
+
 def room_image(intrinsics: tuple[float, float, float, float], size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """Colour and depth in metres of a wall 4 m away with a dark box of 1 x 0.8 m that stands 1 m out of it."""
     width, height = size

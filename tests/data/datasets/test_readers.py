@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from plueckernet.data.datasets import (
     tum_sequence,
 )
 from plueckernet.data.datasets.authors import authors_folders
+from plueckernet.data.datasets.frames import MissingFrame
 from plueckernet.data.protocols import AnyProtocol, sample_pair
 from plueckernet.data.splits import split_names
 from plueckernet.errors import FormatError, InputError
@@ -133,7 +135,13 @@ def test_apollo_without_depth_or_with_a_broken_pose(tmp_path: Path) -> None:
         apollo_sequences(tmp_path)
     poses.write_text(whole)
     next(tmp_path.glob("**/*.png")).unlink()
-    with pytest.raises(FormatError, match="no depth"):
+    (frames,) = apollo_sequences(tmp_path).values()
+    assert frames[0] == MissingFrame("170927_063811892_Camera_5", "no depth image")
+    shutil.rmtree(tmp_path / "road02_ins_depth")
+    with pytest.raises(FormatError, match="neither road02_ins/Depth nor road02_ins_depth/Depth"):
+        apollo_sequences(tmp_path)
+    shutil.copytree(tmp_path / "road02_ins", tmp_path / "road03_ins")
+    with pytest.raises(FormatError, match="name one of road02_ins, road03_ins"):
         apollo_sequences(tmp_path)
 
 

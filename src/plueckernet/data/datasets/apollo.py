@@ -2,7 +2,7 @@
 
 ``ColorImage/Record001/Camera 5/170927_063811892_Camera_5.jpg``, the same below ``Depth`` as ``.png`` in steps of 5 mm,
 and ``Pose/Record001/Camera 5/pose.txt``: the sixteen numbers of the matrix from camera to world, then the image name.
-Depth is distributed separately as ``road02_ins_depth``, which may be next to the images or in the same folder.
+Depth is distributed separately as ``road02_ins_depth/Depth``, next to the road; it may also be in the road's folder.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from plueckernet.data.datasets.frames import CameraFrame, rigid, rows_of
+from plueckernet.data.datasets.frames import CameraFrame, MissingFrame, rigid, rows_of
 from plueckernet.errors import FormatError
 from plueckernet.geometry import Pose
 
@@ -25,10 +25,14 @@ _MAX_DEPTH = 300.0  # m; the sky has the largest depth value
 _DEPTH_NOISE = (0.03, 0.0)  # m, m^-1; of the laser scans from which the depth was rendered
 
 
-def apollo_sequences(folder: Path) -> dict[str, list[CameraFrame]]:
-    """Frames in temporal order for each record and camera, named ``Record001/Camera 5``."""
-    images = _subfolder(folder, "ColorImage")
-    depths, poses = _subfolder(folder, "Depth"), _subfolder(folder, "Pose")
+def apollo_sequences(folder: Path) -> dict[str, list[CameraFrame | MissingFrame]]:
+    """Frames in temporal order for each record and camera, named ``Record001/Camera 5``.
+
+    Args:
+        folder: A road such as ``road02_ins``, or the folder that has it and ``road02_ins_depth``.
+    """
+    road = _road(folder)
+    images, depths, poses = road / "ColorImage", _depth_folder(road), road / "Pose"
     sequences = {}
     for camera in sorted(path for path in images.glob("Record*/Camera *") if path.is_dir()):
         name = camera.relative_to(images)
@@ -38,46 +42,63 @@ def apollo_sequences(folder: Path) -> dict[str, list[CameraFrame]]:
     return sequences
 
 
-def _sequence(images: Path, depths: Path, poses: Path) -> list[CameraFrame]:
+def _sequence(images: Path, depths: Path, poses: Path) -> list[CameraFrame | MissingFrame]:
+    """All frames that have an image, a depth or a pose, by time; one of which an image is missing says which."""
     if images.name not in _CAMERAS:
         raise FormatError(images, f"unknown intrinsics of {images.name}; known: {', '.join(_CAMERAS)}")
     known = _poses(poses)
-    frames = []
-    for image in sorted(images.glob("*.jpg")):
-        depth = depths / f"{image.stem}.png"
-        if not depth.exists():
-            raise FormatError(depth, "no depth for the image")
-        frames.append(
-            CameraFrame(
-                name=image.stem,
-                time=_time(image),
-                colour=image,
-                depth=depth,
-                intrinsics=_CAMERAS[images.name],
-                depth_unit=_DEPTH_UNIT,
-                furthest=_MAX_DEPTH,
-                depth_noise=_DEPTH_NOISE,
-                world_T_sensor=known.get(image.stem),
-            )
-        )
-    return frames
+    names = {*known, *(path.stem for path in images.glob("*.jpg")), *(path.stem for path in depths.glob("*.png"))}
+    return [_frame(name, images, depths, known.get(name)) for name in sorted(names, key=_time)]
 
 
-def _subfolder(folder: Path, name: str) -> Path:
-    candidates = [path for pattern in (name, f"*/{name}") for path in sorted(folder.glob(pattern)) if path.is_dir()]
-    if not candidates:
-        raise FormatError(folder, f"the folder has no subfolder {name}")
-    return candidates[0]
+def _frame(name: str, images: Path, depths: Path, world_T_sensor: Pose | None) -> CameraFrame | MissingFrame:
+    colour, depth = images / f"{name}.jpg", depths / f"{name}.png"
+    missing = [what for what, path in (("colour image", colour), ("depth image", depth)) if not path.exists()]
+    if missing:
+        return MissingFrame(name, f"no {' and no '.join(missing)}")
+    return CameraFrame(
+        name=name,
+        time=_time(name),
+        colour=colour,
+        depth=depth,
+        intrinsics=_CAMERAS[images.name],
+        depth_unit=_DEPTH_UNIT,
+        furthest=_MAX_DEPTH,
+        depth_noise=_DEPTH_NOISE,
+        world_T_sensor=world_T_sensor,
+    )
 
 
-def _time(image: Path) -> float:
+def _road(folder: Path) -> Path:
+    """The folder that has ``ColorImage``: the given one, or the only such folder in it."""
+    if (folder / "ColorImage").is_dir():
+        return folder.resolve()  # its sibling has the depth
+    roads = sorted(path.parent for path in folder.glob("*/ColorImage") if path.is_dir())
+    if not roads:
+        raise FormatError(folder, "neither the folder nor its subfolders have a subfolder ColorImage")
+    if len(roads) > 1:
+        raise FormatError(folder, f"more than one road: name one of {', '.join(road.name for road in roads)}")
+    return roads[0]
+
+
+def _depth_folder(road: Path) -> Path:
+    """``Depth`` of the road, or of the folder next to it in which depth is distributed."""
+    separate = road.with_name(f"{road.name}_depth")
+    candidates = [road / "Depth", separate / "Depth", separate]
+    depths = next((path for path in candidates if next(path.glob("Record*"), None) is not None), None)
+    if depths is None:
+        raise FormatError(road, f"no depth: neither {road.name}/Depth nor {separate.name}/Depth has Record*")
+    return depths
+
+
+def _time(name: str) -> float:
     """Time from ``170927_063811892_Camera_5``: the date, then the time of day in milliseconds."""
-    date, _, rest = image.stem.partition("_")
+    date, _, rest = name.partition("_")
     try:
         day = datetime.strptime(f"{date}{rest[:6]}", "%y%m%d%H%M%S").replace(tzinfo=UTC)
         return day.timestamp() + int(rest[6:9]) / 1000
     except ValueError:
-        raise FormatError(image, "expected a name like 170927_063811892_Camera_5.jpg") from None
+        raise FormatError(name, "expected a name like 170927_063811892_Camera_5") from None
 
 
 def _poses(path: Path) -> dict[str, Pose]:

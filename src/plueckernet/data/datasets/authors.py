@@ -32,12 +32,30 @@ class AuthorsPair:
     pair: LinePair
 
 
-def authors_folders(folder: Path) -> list[Path]:
-    """The folder itself if it has the pickles, or its subfolders that have them."""
+def authors_folders(folder: Path, dataset: str | None = None) -> list[Path]:
+    """The folders with the pickles of one dataset, such as ``structured3D``: ``folder`` itself or subfolders.
+
+    Without ``dataset`` there must be one only, because scenes of different datasets are not to be mixed.
+    """
     folders = [path for path in (folder, *sorted(folder.iterdir())) if path.is_dir() and _files(path, "plucker1")]
     if not folders:
         raise FormatError(folder, "neither the folder nor its subfolders have plucker1.pkl")
-    return folders
+    names = sorted({_dataset(path) for path in folders})
+    if dataset is None and len(names) > 1:
+        choices = " or ".join(f"authors-{name}" for name in names)
+        raise FormatError(folder, f"pairs of {len(names)} datasets, which are prepared apart: prepare {choices}")
+    chosen = [path for path in folders if dataset in (None, _dataset(path))]
+    if not chosen:
+        raise FormatError(
+            folder, f"no folder {dataset}_train or {dataset}_valid; there are pairs of {', '.join(names)}"
+        )
+    return chosen
+
+
+def _dataset(folder: Path) -> str:
+    """``structured3d`` of the folder ``structured3D_train``."""
+    stem, _, split = folder.name.rpartition("_")
+    return (stem if split in _SPLITS else folder.name).lower()
 
 
 def read_authors_pairs(folder: Path) -> list[AuthorsPair]:

@@ -48,6 +48,14 @@ class LinesFrame:
     world_T_sensor: Pose | None = None
 
 
+@dataclass(frozen=True)
+class MissingFrame:
+    """A frame that the files name but do not have; the frames before and after it are not consecutive."""
+
+    name: str
+    reason: str
+
+
 SensorFrame = CameraFrame | CloudFrame | LinesFrame
 
 

@@ -13,7 +13,7 @@ from plueckernet.evaluation.experiments.odometry import ODOMETRY
 from plueckernet.evaluation.experiments.overlap import OVERLAP
 from plueckernet.evaluation.experiments.recall import RECALL
 from plueckernet.evaluation.experiments.scenes import SCENES
-from plueckernet.evaluation.experiments.table1 import TABLE1
+from plueckernet.evaluation.experiments.table1 import TABLE1, TABLE1_EACH_AXIS
 from plueckernet.evaluation.experiments.timing import TIMING
 from plueckernet.evaluation.experiments.undirected import UNDIRECTED
 from plueckernet.evaluation.experiments.wrong_matches import WRONG_MATCHES
@@ -22,6 +22,7 @@ EXPERIMENTS: dict[str, Experiment[Any]] = {
     experiment.name: experiment
     for experiment in (
         TABLE1,
+        TABLE1_EACH_AXIS,
         SCENES,
         RECALL,
         OVERLAP,

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from plueckernet.data.protocols import PaperProtocol
+from plueckernet.data.noise import DirectionNoise
+from plueckernet.data.protocols import Noise, PaperProtocol
 from plueckernet.evaluation.predictions import Cell, Prediction
-from plueckernet.evaluation.protocols import EvaluationProtocol, Recorded, protocol_config
+from plueckernet.evaluation.protocols import EvaluationProtocol, Recorded, protocol_config, recordable
 from plueckernet.evaluation.runner import Runner
 from plueckernet.evaluation.summary import CellSummary, summarise
 
 DATASETS = ("indoor", "outdoor")
-PAIRS = 525  # per cell of most experiments: the paper's larger test set
+PAIRS = {"indoor": 525, "outdoor": 298}  # of most experiments: the paper's test sets
 SWEPT = 100  # per step of a sweep
 ROLES = {
     "icl": "ICL",
@@ -70,28 +71,41 @@ class Plan:
 
     roles: Sequence[str]
     protocols: Sequence[EvaluationProtocol]
-    pairs: int
+    pairs: int | Mapping[str, int]  # by dataset, where they differ
     datasets: Sequence[str] = DATASETS
-    recorded: bool = False  # where a dataset has recorded pairs, those are used instead of the one protocol
+    recorded: bool = False  # where a dataset has recorded pairs, all of them are used instead of any protocol
 
-    def requests(self, runner: Runner) -> list[tuple[Cell, int]]:
+    def requests(self, runner: Runner) -> list[tuple[Cell, int | None]]:
         """All cells that the experiment needs."""
         return [
-            (cell, self.pairs)
+            (cell, self.count(runner, name))
             for name in self.datasets
             for role in self.roles
             for cell in self.cells(runner, name, role)
+            if cell is not None
         ]
 
-    def predictions(self, runner: Runner) -> dict[str, dict[str, list[list[Prediction]]]]:
-        """By dataset and role, under each protocol in turn."""
-        cells = iter(runner.run([cell for cell, _ in self.requests(runner)], self.pairs))
-        return {name: {role: [next(cells) for _ in self.protocols] for role in self.roles} for name in self.datasets}
+    def count(self, runner: Runner, dataset: str) -> int | None:
+        """Pairs of a cell; None, all of them, where they are recorded."""
+        if runner.datasets[dataset].recorded:
+            return None
+        return self.pairs if isinstance(self.pairs, int) else self.pairs[dataset]
+
+    def predictions(self, runner: Runner) -> dict[str, dict[str, list[list[Prediction] | None]]]:
+        """By dataset and role, under each protocol in turn; None where recorded pairs cannot show it."""
+        answers = iter(runner.answer(self.requests(runner)))
+        return {
+            name: {
+                role: [None if cell is None else next(answers) for cell in self.cells(runner, name, role)]
+                for role in self.roles
+            }
+            for name in self.datasets
+        }
 
     def only(self, runner: Runner) -> dict[str, dict[str, list[Prediction]]]:
         """The same where there is one protocol."""
         return {
-            name: {role: cells[0] for role, cells in methods.items()}
+            name: {role: cells[0] or [] for role, cells in methods.items()}
             for name, methods in self.predictions(runner).items()
         }
 
@@ -105,9 +119,15 @@ class Plan:
 
     def setting(self, runner: Runner) -> Setting:
         """What every document says about where its numbers come from."""
-        cells = {name: self.cells(runner, name, self.roles[0]) for name in self.datasets}
+        cells = {
+            name: [cell for cell in self.cells(runner, name, self.roles[0]) if cell is not None]
+            for name in self.datasets
+        }
+        counts = {
+            name: [runner.count(cell, self.count(runner, name)) for cell in cells[name]] for name in self.datasets
+        }
         return Setting(
-            pairs={name: min(runner.count(cell, self.pairs) for cell in cells[name]) for name in self.datasets},
+            pairs={name: min(counts[name], default=0) for name in self.datasets},
             datasets={name: runner.datasets[name].label for name in self.datasets},
             protocols={name: tuple(protocol_config(cell.protocol) for cell in cells[name]) for name in self.datasets},
         )
@@ -117,13 +137,17 @@ class Plan:
         used = {runner.method(method_name(role, name)).weights for role in self.roles for name in self.datasets}
         return sorted(str(weights) for weights in used if weights is not None)
 
-    def cells(self, runner: Runner, dataset: str, role: str) -> list[Cell]:
-        """Of one method on one dataset, under each protocol."""
-        use_recorded = self.recorded and runner.datasets[dataset].recorded
-        protocols = [Recorded()] if use_recorded else self.protocols
-        return [runner.cell(dataset, protocol, method_name(role, dataset)) for protocol in protocols]
+    def cells(self, runner: Runner, dataset: str, role: str) -> list[Cell | None]:
+        """Of one method on one dataset, under each protocol; None where recorded pairs cannot show it."""
+        is_recorded, method = runner.datasets[dataset].recorded, method_name(role, dataset)
+        if is_recorded and self.recorded:
+            return [runner.cell(dataset, Recorded(), method)]
+        return [
+            None if is_recorded and not recordable(protocol) else runner.cell(dataset, protocol, method)
+            for protocol in self.protocols
+        ]
 
 
-def main_plan(*roles: str, pairs: int = PAIRS) -> Plan:
+def main_plan(*roles: str, pairs: int | Mapping[str, int] = PAIRS, noise: DirectionNoise = "random-axis") -> Plan:
     """The paper's protocol on both datasets: Table 1 and all that follows from it."""
-    return Plan(roles, [PaperProtocol()], pairs, recorded=True)
+    return Plan(roles, [PaperProtocol(noise=Noise(turn=noise))], pairs, recorded=True)

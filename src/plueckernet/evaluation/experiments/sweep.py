@@ -27,12 +27,12 @@ class SweepValues:
     axis: str
     values: tuple[float, ...]
     names: tuple[str, ...]  # of the values
-    cells: Mapping[str, Mapping[str, tuple[CellSummary, ...]]]
+    cells: Mapping[str, Mapping[str, tuple[CellSummary | None, ...]]]  # None: recorded pairs cannot show it
 
     def success(self, dataset: str, role: str) -> dict[float, Rate]:
         """Success by value."""
         cells = self.cells[dataset][role]
-        return {value: cell.success for value, cell in zip(self.values, cells, strict=True)}
+        return {value: cell.success for value, cell in zip(self.values, cells, strict=True) if cell is not None}
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,10 @@ class Sweep:
     def run(self, runner: Runner) -> SweepValues:
         """Summaries by dataset, role and value."""
         cells = {
-            name: {role: tuple(map(summarise, steps)) for role, steps in methods.items()}
+            name: {
+                role: tuple(None if step is None else summarise(step) for step in steps)
+                for role, steps in methods.items()
+            }
             for name, methods in self.plan.predictions(runner).items()
         }
         names = tuple(self.names) or tuple(f"{value:g}" for value in self.values)
@@ -83,7 +86,8 @@ class Sweep:
             heads = [self.axis, "lines in common", *(f"{ROLES[role]}: °, m, success, false" for role in methods)]
             rows = []
             for i, value in enumerate(values.names):
-                common = next(iter(methods.values()))[i].common_lines
+                first = next(iter(methods.values()))[i]
+                common = None if first is None else first.common_lines
                 rows.append([value, number(common, 0), *(_in_one(cells[i]) for cells in methods.values())])
             tables.append(Table(f"{label}: {values.setting.pairs[name]} pairs per row", heads, rows))
         return tables
@@ -98,7 +102,8 @@ class Sweep:
         for row, (name, label) in zip(axes, values.setting.datasets.items(), strict=True):
             for panel, (quantity, unit) in zip(row, _UNITS.items(), strict=True):
                 for role, cells in values.cells[name].items():
-                    draw(panel, values.values, [cell.median(quantity) for cell in cells], role, ROLES[role])
+                    medians = [None if cell is None else cell.median(quantity) for cell in cells]
+                    draw(panel, values.values, medians, role, ROLES[role])
                     published = TABLE_1[name].get(ROLES[role])
                     if published is not None and self.published_at is not None:
                         y = published[quantity][1]
@@ -114,7 +119,8 @@ class Sweep:
         figure, axes = panels(1, len(values.setting.datasets), height=2.5)
         for panel, (name, label) in zip(axes[0], values.setting.datasets.items(), strict=True):
             for role, cells in values.cells[name].items():
-                draw(panel, values.values, [100 * cell.success.fraction for cell in cells], role, ROLES[role])
+                rates = [None if cell is None else 100 * cell.success.fraction for cell in cells]
+                draw(panel, values.values, rates, role, ROLES[role])
             panel.set(xlabel=self.axis, ylabel="success (%)", ylim=(-2, 103), title=label)
             self._draw_limit(panel)
             if self.logarithmic:
@@ -131,7 +137,8 @@ class Sweep:
             words = []
             for role in methods:
                 rates = values.success(name, role)
-                words.append(f"{ROLES[role]} {' / '.join(str(rates[value].count) for value in at)}")
+                counts = [str(rates[value].count) if value in rates else "–" for value in at]
+                words.append(f"{ROLES[role]} {' / '.join(counts)}")
             places, pairs = " / ".join(f"{value:g}" for value in at), values.setting.pairs[name]
             sentences.append(f"{name}: right of {pairs} pairs at {self.axis} {places}: {', '.join(words)}.")
         return sentences
@@ -141,6 +148,8 @@ class Sweep:
             axes.axvline(self.published_to, color="black", linestyle=":", linewidth=1, label="limit of the paper")
 
 
-def _in_one(cell: CellSummary) -> str:
+def _in_one(cell: CellSummary | None) -> str:
+    if cell is None:
+        return "–"
     errors = f"{number(cell.median('rotation'))}, {number(cell.median('translation'))}"
     return f"{errors}, {cell.success.percent}, {cell.false_success_text}"

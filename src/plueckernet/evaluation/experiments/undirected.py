@@ -23,7 +23,10 @@ def figures(values: SweepValues) -> dict[str, Figure]:
     figure, axes = panels(1, len(values.setting.datasets), height=2.6)
     for panel, (name, label) in zip(axes[0], values.setting.datasets.items(), strict=True):
         methods = values.cells[name]
-        rates = {role: [100 * cell.success.fraction for cell in cells] for role, cells in methods.items()}
+        rates = {
+            role: [0.0 if cell is None else 100 * cell.success.fraction for cell in cells]
+            for role, cells in methods.items()
+        }
         draw_bars(panel, [text.replace(", ", ",\n") for text in _NAMES], rates, ROLES)
         panel.set(ylabel="success (%)", ylim=(0, 105), title=label)
     return {"success": finish(figure, axes)}
@@ -34,7 +37,8 @@ def findings(values: SweepValues) -> list[str]:
     sentences = []
     for name, methods in values.cells.items():
         words = [
-            f"{ROLES[role]} {' / '.join(str(cell.success.count) for cell in cells)}" for role, cells in methods.items()
+            f"{ROLES[role]} {' / '.join('–' if cell is None else str(cell.success.count) for cell in cells)}"
+            for role, cells in methods.items()
         ]
         sentences.append(
             f"{name}: right of {values.setting.pairs[name]} pairs directed / undirected / undirected under any "
