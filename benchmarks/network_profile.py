@@ -1,0 +1,128 @@
+"""Where the time of the network goes on one thread, and that of a cold start.
+
+``python -m benchmarks.network_profile`` prints and writes ``results/network_profile.json``: for pairs of 215, 300, 600
+and 1,000 lines per side, and for a pair of unequal sizes, the fraction of the CPU time in each stage and in each
+operation; the matcher is compared with its own layers as the training computes them, and with a plain product of large
+matrices, in which times can be compared between machines. ``--cold`` adds `plueckernet register` on the demo.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from benchmarks.harness import save
+from benchmarks.speed import pairs
+from plueckernet.geometry import LineSet, stack_lines
+from plueckernet.models import Matcher
+from plueckernet.models.matcher import pair_up
+from plueckernet.models.weights import load_pretrained
+
+SIZES = (215, 300, 600, 1000)
+REPEATS = {215: 15, 300: 15, 600: 7, 1000: 5}
+OPERATIONS = 8  # reported, the slowest
+
+
+def cpu_seconds(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """The least CPU time of each call, all calls in turn: other processes only ever add to it."""
+    least = dict.fromkeys(calls, float("inf"))
+    for _ in range(repeats + 1):
+        for name, call in calls.items():
+            start = time.process_time()
+            call()
+            least[name] = min(least[name], time.process_time() - start)
+    return least
+
+
+def measure(network: Matcher, source: LineSet, target: LineSet, repeats: int) -> dict[str, Any]:
+    """Stages and operations of one pair."""
+    batch = stack_lines([source]), stack_lines([target])
+    lines = pair_up(*batch)
+    matrix = torch.ones(512, 512)
+
+    def as_trained() -> object:
+        with torch.enable_grad():
+            return network(*batch)
+
+    with torch.no_grad():
+        features = network.trunk(lines).chunk(2)
+        calls: dict[str, Callable[[], object]] = {
+            "matcher": lambda: network(*batch),
+            "trunk": lambda: network.trunk(lines),
+            "head": lambda: network.head(*features, None, None),
+            "as trained": as_trained,
+            "product": lambda: matrix @ matrix,
+        }
+        least = cpu_seconds(calls, repeats)
+        with profile(activities=[ProfilerActivity.CPU]) as record:
+            network(*batch)
+    return {
+        "lines": [len(source), len(target)],
+        "cpu_s": least["matcher"],
+        "trunk_fraction": least["trunk"] / least["matcher"],
+        "head_fraction": least["head"] / least["matcher"],
+        "as_trained_to_matcher": least["as trained"] / least["matcher"],
+        "matcher_to_products": least["matcher"] / least["product"],  # of 512 x 512 matrices
+        "operations": slowest(record),
+    }
+
+
+def slowest(record: profile) -> dict[str, float]:
+    """The fractions of the time of the slowest operations."""
+    events = sorted(record.key_averages(), key=lambda event: -event.self_cpu_time_total)
+    total = sum(event.self_cpu_time_total for event in events)
+    return {event.key: event.self_cpu_time_total / total for event in events[:OPERATIONS]}
+
+
+def cold_start() -> dict[str, float]:
+    """CPU seconds of a new process that registers the demo, and of those that only import."""
+    demo = files("plueckernet") / "demo"
+    commands = {
+        "import torch": ["-c", "import torch"],
+        "import plueckernet.registration": ["-c", "import plueckernet.registration"],
+        "plueckernet register": ["-m", "plueckernet.cli", "register", "-q", f"{demo}/house_monday.obj",
+                                 f"{demo}/house_friday.txt"],
+    }  # fmt: skip
+    return {name: min(_process_seconds(command) for _ in range(3)) for name, command in commands.items()}
+
+
+def _process_seconds(arguments: list[str]) -> float:
+    script = "import resource, subprocess, sys\nsubprocess.run(sys.argv[1:], check=True)\n"
+    script += "usage = resource.getrusage(resource.RUSAGE_CHILDREN)\nprint(usage.ru_utime + usage.ru_stime)"
+    command = [sys.executable, "-c", script, sys.executable, *arguments]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
+
+
+def main() -> None:
+    """Run, print, save."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES))
+    parser.add_argument("--cold", action="store_true", help="time new processes, too")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    network = load_pretrained("invariant")
+    if not isinstance(network, Matcher):
+        raise TypeError("the default weights are those of a matcher")
+    rows = []
+    for size in options.sizes:
+        source, target = pairs(size, 1)[0]
+        for other in (source, source[torch.arange(size // 2)]):
+            rows.append(measure(network, other, target, REPEATS.get(size, 5)))
+            print({key: round(value, 4) if isinstance(value, float) else value for key, value in rows[-1].items()})
+    values: dict[str, Any] = {"threads": 1, "pairs": rows}
+    if options.cold:
+        values["cold_start_cpu_s"] = cold_start()
+        print(values["cold_start_cpu_s"])
+    save("network_profile", values, weights=["invariant"])
+
+
+if __name__ == "__main__":
+    main()
