@@ -21,6 +21,9 @@ _MASKED = -1e4  # its exp is zero in every float type, and a fully masked row st
 # Neighbour edges per block; on the CPU small enough for the allocator to reuse the memory of the previous block.
 _BLOCK_EDGES = {"cpu": 1 << 14, "cuda": 1 << 20}
 
+_MAX_SCATTERED = 16  # lines for each neighbour up to which products with all lines are faster than gathered neighbours
+_SCATTERED_LINES = 128  # per block of such products
+
 
 @dataclass(frozen=True)
 class AttentionConfig:
@@ -102,14 +105,35 @@ class MessageLayer(nn.Module):
 
     def _from_neighbours(self, query: Tensor, key_value: Tensor, edges: Edges) -> list[Tensor]:
         """The same messages from ``k`` neighbours of each line, in blocks of lines."""
-        sets, n, k = _sparse_neighbours(edges.neighbours).shape
+        sets, n, k = sparse_neighbours(edges.neighbours).shape
+        if query.device.type == "cpu" and n <= _MAX_SCATTERED * k and not torch.is_grad_enabled():
+            return [torch.stack(rows) for rows in zip(*(self._scattered(query[i], key_value[i], edges, i)
+                                                        for i in range(sets)), strict=True)]  # fmt: skip
         step = max(1, _BLOCK_EDGES.get(query.device.type, 1 << 20) // (sets * k))
         blocks = [self._block(query, key_value, edges, i, min(step, n - i)) for i in range(0, n, step)]
         return [torch.cat(rows, 1) for rows in zip(*blocks, strict=True)]  # each (s, n, c)
 
+    def _scattered(self, query: Tensor, key_value: Tensor, edges: Edges, i: int) -> list[Tensor]:
+        """The same messages within set ``i`` by products with all lines, of which a CPU makes many at once."""
+        config, index = self.config, sparse_neighbours(edges.neighbours)[i]  # (n, k)
+        key, value, *further = key_value.split(config.channels, -1)  # each (n, c)
+        messages = [torch.empty_like(query) for _ in (value, *further)]
+        for start in range(0, len(query), _SCATTERED_LINES):
+            rows = slice(start, start + _SCATTERED_LINES)
+            weights = query.new_zeros(len(index[rows]), len(key))  # (r, n), zero wherever there is no edge
+            for h, columns in enumerate(_columns(config.channels, config.heads)):
+                logits = (query[rows, columns] @ key[:, columns].mT).gather(1, index[rows])  # (r, k)
+                bias = edges.bias[i, h, rows].to(logits.dtype)
+                weights.scatter_(1, index[rows], torch.add(bias, logits, alpha=config.channels**-0.5).softmax(-1))
+                messages[0][rows, columns] = weights @ value[:, columns]
+            for f, columns in enumerate(_columns(config.channels, config.filters) if further else []):
+                weights.scatter_(1, index[rows], edges.filters[i, f, rows].to(weights.dtype))
+                messages[1][rows, columns] = weights @ further[0][:, columns]
+        return messages
+
     def _block(self, query: Tensor, key_value: Tensor, edges: Edges, start: int, rows: int) -> list[Tensor]:
         config, sets = self.config, query.shape[0]
-        index = _sparse_neighbours(edges.neighbours)[:, start : start + rows]  # (s, r, k)
+        index = sparse_neighbours(edges.neighbours)[:, start : start + rows]  # (s, r, k)
         gathered = gather_lines(key_value, index)  # (s, r, k, 2c or 3c)
         key, value, *further = gathered.flatten(0, 1).split(config.channels, -1)  # each (s r, k, c)
         q = query[:, start : start + rows].reshape(-1, config.heads, 1, config.channels // config.heads)
@@ -173,13 +197,20 @@ def other_half(x: Tensor) -> Tensor:
     return torch.cat(x.chunk(2)[::-1])
 
 
+def _columns(channels: int, groups: int) -> list[slice]:
+    """The columns of each head, or of each filter."""
+    width = channels // groups
+    return [slice(group * width, (group + 1) * width) for group in range(groups)]
+
+
 def _filtered(filters: Tensor, value: Tensor) -> Tensor:
     """``Σ_j e_ij v_j``, each filter on its own group of channels."""
     channels = value.unflatten(-1, (filters.shape[1], -1)).transpose(1, 2)  # (s, f, n, c/f)
     return (filters.to(value.dtype) @ channels).transpose(1, 2).flatten(-2)  # (s, n, c)
 
 
-def _sparse_neighbours(neighbours: Tensor | None) -> Tensor:
+def sparse_neighbours(neighbours: Tensor | None) -> Tensor:
+    """The indices of edges that are known to be sparse."""
     if neighbours is None:
         raise TypeError("these edges are dense")
     return neighbours

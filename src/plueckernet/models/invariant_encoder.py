@@ -1,45 +1,42 @@
-"""The encoder of the invariant matcher, which sees only pairwise invariants of lines.
-
-For lines ``i`` and ``j`` of one set, with unit directions ``d``, anchors ``p`` and ``r = p_j - p_i``, an edge has
-
-    the angle              acos |d_i . d_j|
-    the gap                |det[d_i, d_j, r]| / |d_i x d_j|, with weight 0 for parallel lines
-    the anchor distances   of p_j to line i and of p_i to line j
-    the span               |r|
-    the orientation        (d_i . d_j) (d_i . r) (d_j . r) / |r|²
-    the handedness         (d_i . d_j) det[d_i, d_j, r] / |r|  and  (d_i . r) (d_j . r) det[d_i, d_j, r] / |r|³
-
-No rotation, translation or change of a line's sign alters any of them. A reflection changes the sign of the last two,
-which distinguishes a room from its mirror image. Anchors are midpoints of segments, or, without endpoints, the foot
-points of the perpendiculars from the least-squares centre of the lines.
-
-Lengths are divided by one scale for both maps of a pair (:func:`joint_scale`), so maps may have any unit. The network
-sees the logarithms of lengths.
-"""
+"""The encoder of the invariant matcher, which sees only the pairwise invariants of :mod:`.line_invariants`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import embedding_bag, gelu, linear
+from torch.nn.functional import gelu, linear
 
 from plueckernet.geometry import LineSet
-from plueckernet.models.attention import Edges, mask_bias
+from plueckernet.models.attention import Edges, mask_bias, sparse_neighbours
+from plueckernet.models.edge_blocks import (
+    TABLE_ROWS,
+    EdgeWeights,
+    blocks_of_lines,
+    channels_of_set,
+)
+from plueckernet.models.line_invariants import (
+    HALF_WEIGHT_SINE,
+    SCALE_NEIGHBOUR,
+    CentredLines,
+    EdgeInvariants,
+    centre_lines,
+    edge_invariants,
+    edge_products,
+    joint_scale,
+    scaled,
+)
 from plueckernet.models.mlp import MLP
 from plueckernet.models.neighbours import gather_lines, nearest_neighbours
+from plueckernet.models.packed import SetEdges
 
 _RADII = (1.0, 3.0, 9.0)  # Gaussian radii of the averages over edges, in units of the scale; filters use the middle one
 _MIN_RADIAL, _MAX_RADIAL = 0.02, 50.0  # range of the radial functions, in units of the scale
-_HALF_WEIGHT_SINE = 0.1  # sine of the angle at which the gap has half its weight
-_SCALE_NEIGHBOUR = 8  # rank of the neighbour whose median distance is the scale
 _BLOCK_BYTES = {"cpu": 1 << 23, "cuda": 1 << 31}  # edge features per block when no gradient is needed
-_TABLE_ROWS = 8192  # per function of the first layer; midway between two rows the error is 0.001 of a weight
 
 
 @dataclass(frozen=True)
@@ -60,14 +57,13 @@ class InvariantEncoderConfig:
     local: bool = True  # edges are averaged over neighbourhoods; False: over the whole set
 
 
-class CentredLines(NamedTuple):
-    """Lines relative to the centre of their set, in float64; gathered to ``(s, n, k, ...)`` for sparse edges."""
+class _Placed(NamedTuple):
+    """Sets of lines in units of their scale."""
 
-    direction: Tensor  # (s, n, 3)
-    anchor: Tensor  # (s, n, 3)
-    moment: Tensor  # (s, n, 3)
-    along: Tensor  # (s, n), d . p
-    square: Tensor  # (s, n), |p|²
+    centred: CentredLines
+    scale: Tensor  # (s,)
+    neighbours: Tensor | None  # (s, n, k) indices; None: every pair of lines has an edge
+    mode: int  # 0 for infinite lines, 1 for segments
 
 
 class InvariantEncoder(nn.Module):
@@ -97,53 +93,103 @@ class InvariantEncoder(nn.Module):
 
     def forward(self, lines: LineSet) -> tuple[Float[Tensor, "s n c"], list[Edges]]:
         """Encode ``s = 2 b`` sets, the ``b`` sources first; lines with endpoints are segments."""
-        centred, mask = centre_lines(lines), lines.mask
-        sparse = not torch.compiler.is_exporting() and len(lines) > self.config.dense_limit
-        nearest = nearest_neighbours(centred.anchor, self.config.neighbours if sparse else _SCALE_NEIGHBOUR + 1, mask)
+        placed, mask = self._placed(lines), lines.mask
+        if placed.neighbours is not None and self.reads_tables():
+            bias, filters, pooled = self._neighbour_edges(placed, mask)
+        else:
+            bias, filters, pooled = self._all_edges(placed, mask)
+        x = self._line_features(pooled, lines, placed)  # (s, n, c)
+        x = x if mask is None else x * mask[..., None].to(x.dtype)
+        return x, [Edges(layer_bias, filters, placed.neighbours) for layer_bias in bias.split(self.config.heads, 1)]
+
+    def packed(self, lines: LineSet, real: Sequence[Int[Tensor, " _"]]) -> tuple[Tensor, list[list[SetEdges]]]:
+        """Encode sets without their padding, for inference on a CPU.
+
+        ``real`` has the indices of the lines of each set. Returns the features of all lines, set after set, and for
+        each set the edges of all layers.
+        """
+        placed = self._placed(lines)
+        weights, edges = self._edge_weights(placed.mode), []
+        pooled = self.head.weight.new_zeros(*placed.centred.along.shape, len(self.radii) * self.config.edge_channels)
+        for i, index in enumerate(real):
+            products = edge_products(CentredLines(*(value[i, index] for value in placed.centred)))
+            channels = self.head.weight.new_empty(sum(self._channels()), len(index), len(index))
+            pooled[i, index] = channels_of_set(products, weights, channels)
+            bias, filters = channels.split(self._channels())
+            edges.append([SetEdges(of_layer, filters) for of_layer in bias.split(self.config.heads)])
+        x = self._line_features(pooled, lines, placed)
+        return torch.cat([x[i, index] for i, index in enumerate(real)]), edges
+
+    def reads_tables(self) -> bool:
+        """Whether edges are read from tables: on a CPU if no gradient is needed."""
+        weight = self.radial.weight
+        return (
+            weight.device.type == "cpu"
+            and weight.dtype in (torch.float32, torch.float64)
+            and not (torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"))
+        )
+
+    def is_sparse(self, lines: LineSet) -> bool:
+        """Whether lines have edges to neighbours only."""
+        return not torch.compiler.is_exporting() and len(lines) > self.config.dense_limit
+
+    def _placed(self, lines: LineSet) -> _Placed:
+        centred, sparse = centre_lines(lines), self.is_sparse(lines)
+        count = self.config.neighbours if sparse else SCALE_NEIGHBOUR + 1
+        nearest = nearest_neighbours(centred.anchor, count, lines.mask)
         scale = centred.anchor.new_ones(centred.anchor.shape[0])
         if self.config.scale == "joint":
-            scale = joint_scale(centred.anchor, nearest, mask)
-        neighbours = nearest if sparse else None
-        mode, centred = int(lines.endpoints is not None), _scaled(centred, scale)
-        bias, filters, pooled = self._all_edges(centred, mask, neighbours, mode)
-        x = self.line(torch.cat([pooled, self._unary(lines, centred, scale, mode)], -1))  # (s, n, c)
-        x = x if mask is None else x * mask[..., None].to(x.dtype)
-        return x, [Edges(layer_bias, filters, neighbours) for layer_bias in bias.split(self.config.heads, 1)]
+            scale = joint_scale(centred.anchor, nearest, lines.mask)
+        mode = int(lines.endpoints is not None)
+        return _Placed(scaled(centred, scale), scale, nearest if sparse else None, mode)
 
-    def _all_edges(
-        self, centred: CentredLines, mask: Tensor | None, neighbours: Tensor | None, mode: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _line_features(self, pooled: Tensor, lines: LineSet, placed: _Placed) -> Float[Tensor, "s n c"]:
+        unary = self._unary(lines, placed.centred, placed.scale, placed.mode)
+        return self.line(torch.cat([pooled, unary], -1))
+
+    def _all_edges(self, placed: _Placed, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Biases of all layers, filters and local averages of the edges, computed in blocks of lines."""
-        (sets, n), first = centred.along.shape, self._first_layer(mode)
-        k, step = n if neighbours is None else neighbours.shape[-1], n
+        sets, n = placed.centred.along.shape
+        k, step = n if placed.neighbours is None else placed.neighbours.shape[-1], n
         if not torch.is_grad_enabled() and not torch.compiler.is_compiling():
             row_bytes = 4 * self.radial.in_features * sets * k
-            step = max(1, _BLOCK_BYTES.get(centred.along.device.type, 1 << 31) // row_bytes)
+            step = max(1, _BLOCK_BYTES.get(placed.scale.device.type, 1 << 31) // row_bytes)
         if step >= n:
-            return self._edges(centred, slice(0, n), mask, neighbours, first)
+            return self._edges(placed, slice(0, n), mask)
         buffers = [self.head.weight.new_empty(sets, channels, n, k) for channels in self._channels()]
         pooled = []
         for start in range(0, n, step):
             rows = slice(start, min(start + step, n))
-            out = [buffer[:, :, rows] for buffer in buffers]
-            pooled.append(self._edges(centred, rows, mask, neighbours, first, out)[2])
+            pooled.append(self._edges(placed, rows, mask, [buffer[:, :, rows] for buffer in buffers])[2])
         return buffers[0], buffers[1], torch.cat(pooled, 1)
 
+    def _neighbour_edges(self, placed: _Placed, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """The same for edges to neighbours, from tables."""
+        index = sparse_neighbours(placed.neighbours)
+        sets, n, k = index.shape
+        channels = self.head.weight.new_empty(sets, sum(self._channels()), n, k)
+        pooled = channels.new_empty(sets, n, len(self.radii) * self.config.edge_channels)
+        weights = self._edge_weights(placed.mode)
+        for i in range(sets):
+            products = edge_products(CentredLines(*(value[i] for value in placed.centred)))
+            for rows, block in blocks_of_lines(n, k, weights):
+                near = index[i, rows]  # (r, k)
+                planes = (products.own[:, rows] @ products.near).gather(2, near.expand(5, -1, -1))
+                block.products[:5] = planes.flatten(1)
+                real = None if mask is None else mask[i, near]
+                pooled[i, rows] = block.channels(channels[i, :, rows], real)
+        bias, filters = channels.split(self._channels(), 1)
+        return bias, filters, pooled
+
     def _edges(
-        self,
-        centred: CentredLines,
-        rows: slice,
-        mask: Tensor | None,
-        neighbours: Tensor | None,
-        first: Callable[[EdgeInvariants], Tensor],
-        out: Sequence[Tensor | None] = (None, None),
+        self, placed: _Placed, rows: slice, mask: Tensor | None, out: Sequence[Tensor | None] = (None, None)
     ) -> tuple[Tensor, Tensor, Tensor]:
-        index = None if neighbours is None else neighbours[:, rows]
+        centred, index = placed.centred, None if placed.neighbours is None else placed.neighbours[:, rows]
         own = CentredLines(*(value[:, rows] for value in centred))
         near = centred if index is None else CentredLines(*(gather_lines(value, index) for value in centred))
         real = None if mask is None else mask[:, None] if index is None else gather_lines(mask, index)
         pair = edge_invariants(own, near, self.radial.weight.dtype)
-        hidden, span = gelu(self.second(gelu(first(pair)))), pair.span  # (s, r, k, e), (s, r, k)
+        hidden, span = gelu(self.second(gelu(self._first(pair, placed.mode)))), pair.span  # (s, r, k, e), (s, r, k)
         weight = torch.stack([(span / radius).square().mul(-0.5).exp() for radius in self.radii], -2)
         if real is not None:
             weight = weight * real[..., None, :].to(weight.dtype)
@@ -162,13 +208,6 @@ class InvariantEncoder(nn.Module):
         """Numbers of channels of the biases of all layers and of the filters."""
         return [self.config.layers * self.config.heads, self.config.filters]
 
-    def _first_layer(self, mode: int) -> Callable[[EdgeInvariants], Tensor]:
-        """The first layer on the invariants; from tables on a CPU if no gradient is needed."""
-        tabulated = self.radial.weight.device.type == "cpu" and not (
-            torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu")
-        )
-        return partial(self._looked_up, tables=self._tables(mode)) if tabulated else partial(self._first, mode=mode)
-
     def _first(self, pair: EdgeInvariants, mode: int) -> Tensor:
         lengths = torch.stack([pair.gap, *pair.anchor_distances, pair.span], -1)  # (s, r, k, 4)
         radial = self._bumps_of(lengths)  # (s, r, k, 4, radial)
@@ -182,42 +221,33 @@ class InvariantEncoder(nn.Module):
         hidden += linear(angular, self.angular.weight * gain[:, None])
         return hidden
 
-    def _looked_up(self, pair: EdgeInvariants, tables: Float[Tensor, "rows e"]) -> Tensor:
-        """The same layer from tables: it is a sum of univariate functions, each read at the nearest row.
-
-        A CPU reads eight rows in a fraction of the time of all bumps and their products.
-        """
-        lowest, highest = self._length_range()
-        lengths = (
-            torch.stack([pair.gap, *pair.anchor_distances, pair.span]).add_(_MIN_RADIAL / 2).log_()
-        )  # (4, s, r, k)
-        table_rows = (
-            lengths.sub_(lowest).mul_((_TABLE_ROWS - 1) / (highest - lowest)).add_(0.5).clamp_(0, _TABLE_ROWS - 1)
+    def _edge_weights(self, mode: int) -> EdgeWeights:
+        """The layers on edges as tables and matrices, for inference on a CPU."""
+        gain = self.gain[mode]
+        tables = [self._tables(mode).flatten(0, 1), (self.angular.weight * gain[:, None]).mT[self.config.angular :]]
+        biases, _ = self._channels()
+        radii = torch.tensor(self.radii, dtype=gain.dtype)
+        return EdgeWeights(
+            tables=torch.cat(tables),
+            length_range=self._length_range(),
+            length_floor=_MIN_RADIAL / 2,
+            half_weight_sine=HALF_WEIGHT_SINE,
+            second=(self.second.weight, self.second.bias[:, None]),
+            head=self.head.weight,
+            filter_constant=self.head.bias[biases:, None, None],
+            decay=(-0.5 / radii.square())[:, None, None],
         )
-        functions = [*table_rows, pair.angle * ((_TABLE_ROWS - 1) / (torch.pi / 2)) + 0.5]
-        signed = pair.signed if self.config.signed else ()
-        rows = torch.empty(*pair.span.shape, len(functions) + len(signed), dtype=torch.int32)
-        weights = torch.ones_like(rows, dtype=pair.span.dtype)
-        weights[..., 0] = pair.skew
-        for column, row in enumerate(functions):
-            rows[..., column] = row + column * _TABLE_ROWS  # rounded down
-        for last, value in enumerate(signed):
-            rows[..., len(functions) + last] = len(functions) * _TABLE_ROWS + last
-            weights[..., len(functions) + last] = value
-        rows, weights = rows.flatten(0, -2), weights.flatten(0, -2)  # (s r k, 8)
-        hidden = embedding_bag(rows, tables, mode="sum", per_sample_weights=weights)
-        return hidden.unflatten(0, pair.span.shape)
 
-    def _tables(self, mode: int) -> Float[Tensor, "rows e"]:
-        """First-layer contributions of each length and of the angle, sampled over their range; then the signed ones."""
-        gain, shift, angular = self.gain[mode], self.shift[mode], self.config.angular
-        steps = torch.linspace(0, 1, _TABLE_ROWS, dtype=gain.dtype)
+    def _tables(self, mode: int) -> Float[Tensor, "functions rows e"]:
+        """First-layer contributions of each length and of the angle, sampled over their range."""
+        gain, shift = self.gain[mode], self.shift[mode]
+        steps = torch.linspace(0, 1, TABLE_ROWS, dtype=gain.dtype)
         lowest, highest = self._length_range()
         bumps = _bumps(lowest + (highest - lowest) * steps, self.length_centres.to(gain.dtype))  # (rows, radial)
         radial = bumps @ (self.radial.weight * gain[:, None]).unflatten(1, (4, -1)).permute(1, 2, 0)  # (4, rows, e)
-        weight = (self.angular.weight * gain[:, None]).mT  # (angular + 3, e)
-        angle = _bumps(steps * (torch.pi / 2), self.angle_centres.to(gain.dtype)) @ weight[:angular]
-        return torch.cat([radial.flatten(0, 1), angle + self.radial.bias * gain + shift, weight[angular:]])
+        weight = (self.angular.weight * gain[:, None]).mT[: self.config.angular]  # (angular, e)
+        angle = _bumps(2 * steps.atan(), self.angle_centres.to(gain.dtype)) @ weight  # even steps of tan(angle / 2)
+        return torch.cat([radial, (angle + self.radial.bias * gain + shift)[None]])
 
     def _length_range(self) -> tuple[float, float]:
         """Range of the logarithms of lengths outside which all bumps are zero."""
@@ -238,119 +268,7 @@ class InvariantEncoder(nn.Module):
         return _bumps((length + _MIN_RADIAL / 2).log(), self.length_centres.to(length.dtype))
 
 
-class EdgeInvariants(NamedTuple):
-    """Invariants of pairs of lines, each ``(s, n, k)``; see the module docstring."""
-
-    angle: Tensor
-    gap: Tensor
-    skew: Tensor  # weight of the gap: 0 for parallel lines, 1 for perpendicular lines
-    anchor_distances: tuple[Tensor, Tensor]
-    span: Tensor
-    signed: tuple[Tensor, Tensor, Tensor]  # orientation, two kinds of handedness; in [-1, 1]
-
-
-def edge_invariants(own: CentredLines, near: CentredLines, dtype: torch.dtype) -> EdgeInvariants:
-    """Invariants from inner products alone, without a vector per pair of a dense set.
-
-    Differences are computed in float64, the rest in ``dtype``.
-    """
-    cosine = _dot(own.direction, near.direction).clamp(-1, 1)
-    along = _dot(own.direction, near.anchor) - own.along[..., None]  # d_i . r
-    near_along = _column(near.along, cosine) - _dot(own.anchor, near.direction)  # d_j . r
-    square = own.square[..., None] + _column(near.square, cosine) - 2 * _dot(own.anchor, near.anchor)
-    # The reciprocal product of two lines is the determinant det[d_i, d_j, r] up to sign.
-    determinant = -(_dot(own.direction, near.moment) + _dot(own.moment, near.direction)).to(dtype)
-    anchor_distance = (square - along.square()).to(dtype).clamp_min(0).sqrt()
-    near_anchor_distance = (square - near_along.square()).to(dtype).clamp_min(0).sqrt()
-    sine_square = (1 - cosine.square()).to(dtype)
-    cosine, along, near_along = cosine.to(dtype), along.to(dtype), near_along.to(dtype)
-    span = square.to(dtype).clamp_min(0).sqrt()
-    distance = span.clamp_min(1e-6)
-    along_product = (along / distance) * (near_along / distance)
-    twist = determinant / distance
-    # From the tangent of half the angle, which is accurate in float32 near 0 and near 90 degrees.
-    angle = 2 * (sine_square.clamp_min(0).sqrt() / (1 + cosine.abs())).atan()
-    return EdgeInvariants(
-        angle=angle,
-        gap=determinant.abs() / (sine_square + 1e-4).sqrt(),
-        skew=sine_square / (sine_square + _HALF_WEIGHT_SINE**2) * (1 + _HALF_WEIGHT_SINE**2),
-        anchor_distances=(anchor_distance, near_anchor_distance),
-        span=span,
-        signed=(cosine * along_product, cosine * twist, along_product * twist),
-    )
-
-
-def centre_lines(lines: LineSet) -> CentredLines:
-    """Lines relative to the centre of their set, in float64, so that large offsets cost no precision."""
-    weight = torch.ones_like(lines.direction[..., :1], dtype=torch.float64)
-    if lines.mask is not None:
-        weight = lines.mask[..., None].to(torch.float64)  # (s, n, 1)
-    direction = lines.direction.to(torch.float64)
-    if lines.endpoints is not None:
-        midpoint = lines.endpoints.to(torch.float64).mean(-2)
-        anchor = midpoint - (midpoint * weight).sum(-2, keepdim=True) / weight.sum(-2, keepdim=True).clamp_min(1)
-    else:
-        anchor = _feet_from_centre(direction, lines.moment.to(torch.float64), weight)
-    anchor = anchor * weight
-    moment = torch.linalg.cross(anchor, direction)
-    return CentredLines(direction, anchor, moment, (direction * anchor).sum(-1), anchor.square().sum(-1))
-
-
-def joint_scale(
-    anchor: Float[Tensor, "s n 3"],
-    nearest: Int[Tensor, "s n k"],
-    mask: Bool[Tensor, "s n"] | None,
-) -> Float[Tensor, " s"]:
-    """The unit of length for both maps of a pair: the typical distance to the eighth nearest line.
-
-    It is the median over the lines of each map and the geometric mean over the two maps. It follows the density of the
-    lines and not the size of the map, so a neighbourhood has the same scale in a room and in a city.
-    """
-    rank = torch.sym_min(_SCALE_NEIGHBOUR, nearest.shape[-1] - 1)
-    index = nearest[..., rank, None].expand(-1, -1, 3)
-    distance = (anchor - anchor.gather(1, index)).square().sum(-1).sqrt()  # (s, n)
-    real = torch.ones_like(distance, dtype=torch.bool) if mask is None else mask
-    ordered = distance.masked_fill(~real, torch.inf).sort(-1).values
-    middle = (real.sum(-1, keepdim=True) - 1).clamp_min(0) // 2  # (s, 1)
-    median = ordered.gather(-1, middle)[:, 0]  # (s,)
-    known = median.isfinite() & (median > 0)
-    logarithm = torch.where(known, median, 1.0).log().unflatten(0, (2, -1))  # (2, b)
-    weight = known.unflatten(0, (2, -1)).to(logarithm.dtype)
-    return ((logarithm * weight).sum(0) / weight.sum(0).clamp_min(1)).exp().repeat(2)
-
-
 # Private
-
-
-def _scaled(centred: CentredLines, scale: Float[Tensor, " s"]) -> CentredLines:
-    """The same lines with ``scale`` as the unit of length."""
-    unit = scale[:, None]
-    anchor, moment = centred.anchor / unit[..., None], centred.moment / unit[..., None]
-    return CentredLines(centred.direction, anchor, moment, centred.along / unit, centred.square / unit.square())
-
-
-def _feet_from_centre(
-    direction: Float[Tensor, "s n 3"], moment: Float[Tensor, "s n 3"], weight: Float[Tensor, "s n 1"]
-) -> Float[Tensor, "s n 3"]:
-    """Foot points of the perpendiculars from the least-squares centre, relative to it."""
-    eye = torch.eye(3, dtype=direction.dtype, device=direction.device)
-    outer = (direction * weight).mT @ direction  # (s, 3, 3)
-    normal = weight.sum(-2)[..., None].clamp_min(1) * eye - outer
-    # A small ridge makes the centre of parallel lines unique; solving again from the new origin removes its bias.
-    trace = normal.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
-    inverse = _inverse(normal + 1e-9 * trace * eye)
-    for _ in range(3):
-        foot = torch.linalg.cross(direction, moment)
-        centre = inverse @ (foot * weight).sum(-2)[..., None]  # (s, 3, 1)
-        moment = moment - torch.linalg.cross(centre.mT.expand_as(direction), direction)
-    return torch.linalg.cross(direction, moment)
-
-
-def _inverse(matrix: Float[Tensor, "s 3 3"]) -> Float[Tensor, "s 3 3"]:
-    """Inverse of 3x3 matrices by cross products; unlike a solver it does not synchronise the device."""
-    a, b, c = matrix.unbind(-2)
-    cofactors = torch.stack([torch.linalg.cross(b, c), torch.linalg.cross(c, a), torch.linalg.cross(a, b)], -1)
-    return cofactors / (a * cofactors[..., 0]).sum(-1)[..., None, None]
 
 
 def _product(
@@ -362,15 +280,6 @@ def _product(
         return torch.baddbmm(constant[:, None], left, right).unflatten(-1, hidden.shape[1:3])
     torch.bmm(left, right.to(out.dtype), out=out.flatten(2))
     return out.add_(constant[:, None, None])
-
-
-def _dot(own: Tensor, near: Tensor) -> Tensor:
-    """Inner products ``(s, n, k)`` of ``(s, n, 3)`` with ``(s, k, 3)`` or with gathered ``(s, n, k, 3)``."""
-    return own @ near.mT if near.ndim == own.ndim else (own[..., None, :] * near).sum(-1)
-
-
-def _column(near: Tensor, like: Tensor) -> Tensor:
-    return near if near.ndim == like.ndim else near[:, None, :]
 
 
 def _bumps(x: Tensor, centres: Tensor) -> Tensor:

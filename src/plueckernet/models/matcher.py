@@ -20,6 +20,7 @@ from plueckernet.geometry import LineSet
 from plueckernet.models.attention import AttentionConfig, MessageLayer, other_half
 from plueckernet.models.invariant_encoder import InvariantEncoder, InvariantEncoderConfig
 from plueckernet.models.mlp import MLP, Style
+from plueckernet.models.packed import pass_messages
 from plueckernet.models.pluecker_encoder import PlueckerEncoder, PlueckerEncoderConfig
 from plueckernet.models.transport import SinkhornConfig, masked_log_softmax, pairwise_distance, sinkhorn
 
@@ -173,6 +174,8 @@ class InvariantTrunk(nn.Module):
 
     def forward(self, lines: LineSet) -> Float[Tensor, "s n c"]:
         """Features of ``s = 2 b`` sets, the sources first."""
+        if self.encoder.reads_tables() and not self.encoder.is_sparse(lines):
+            return self._packed(lines)
         x, edges = self.encoder(lines)  # (s, n, c)
         mask = lines.mask
         across = None if mask is None else other_half(mask)
@@ -183,6 +186,17 @@ class InvariantTrunk(nn.Module):
             else:
                 x = layer(x, other_half(x), mask, across)
         return x
+
+    def _packed(self, lines: LineSet) -> Float[Tensor, "s n c"]:
+        """The same features without the padding, for inference on a CPU."""
+        sets, n = lines.direction.shape[:2]
+        real = [torch.arange(n)] * sets if lines.mask is None else [row.nonzero()[:, 0] for row in lines.mask]
+        features = self.encoder.head.weight.new_zeros(sets, n, self.channels)
+        with torch.inference_mode():  # operations are many and small
+            packed = pass_messages(self.layers, *self.encoder.packed(lines, real), self.cross_attention)
+            for i, (index, rows) in enumerate(zip(real, packed.split([len(index) for index in real]), strict=True)):
+                features[i, index] = rows
+        return features
 
 
 class MatchHead(nn.Module):
