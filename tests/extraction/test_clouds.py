@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import struct
 from pathlib import Path
 
@@ -182,19 +181,14 @@ def test_missing_files_and_unknown_formats(tmp_path: Path) -> None:
         read_points(tmp_path / "a.xyz", format="stl")
 
 
-@pytest.mark.parametrize(("name", "package"), [("cloud.las", "laspy"), ("cloud.e57", "pye57")])
+@pytest.mark.parametrize(("name", "package"), [("cloud.laz", "laspy"), ("cloud.e57", "pye57")])
 def test_a_missing_package_names_its_extra(
     name: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     WRITERS[name](tmp_path / name)
-    real = builtins.__import__
-
-    def without(wanted: str, *rest: object, **more: object) -> object:
-        if wanted == package:
-            raise ImportError(wanted)
-        return real(wanted, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    (tmp_path / "first" / package).mkdir(parents=True)
+    (tmp_path / "first" / package / "__init__.py").write_text(f"raise ModuleNotFoundError(name={package!r})")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "first"))  # of the child process that reads
     with pytest.raises(MissingDependencyError, match=rf"{package} is not installed: pip install 'plueckernet\[extract"):
         read_points(tmp_path / name)
 
