@@ -25,7 +25,7 @@ def view(
         for side, path in (("source", source), ("target", target)):
             if path is not None:
                 viewer.load("source" if side == "source" else "target", path)
-        for line in access_hints(host, viewer.port):
+        for line in access_hints(host, viewer.port, viewer.url):
             typer.echo(line)
         viewer.server.sleep_forever()
     except KeyboardInterrupt:
@@ -34,14 +34,13 @@ def view(
         viewer.stop()
 
 
-def access_hints(host: str, port: int) -> list[str]:
+def access_hints(host: str, port: int, url: str) -> list[str]:
     """How to open the page."""
-    lines = [f"the viewer is at http://{'127.0.0.1' if host in _LOCAL else host}:{port} (Ctrl-C stops it)"]
+    lines = [f"the viewer is at {url} (Ctrl-C stops it)"]
     if host in _LOCAL:
-        lines += [
-            "from another machine, run "
-            f"ssh -L {port}:127.0.0.1:{port} {socket.gethostname()} and open http://127.0.0.1:{port} there"
-        ]
+        lines.append(
+            f"from another machine, run ssh -L {port}:127.0.0.1:{port} {socket.gethostname()} and open it there"
+        )
     else:
-        lines.append("there is no password: anyone who can reach this address can use the viewer")
+        lines.append("whoever can reach this machine and knows this address can use the viewer; it is not encrypted")
     return lines
