@@ -37,6 +37,7 @@ from plueckernet.errors import FormatError, InputError
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.io import write_lines
 from plueckernet.io.atomic import atomic_write
+from plueckernet.io.files import read_json
 from plueckernet.sensing import frame_lines
 
 _WORK = ".unfinished"  # has scenes and records until the dataset is complete
@@ -112,7 +113,7 @@ def prepare(
             _write(work, unit)
         if progress is not None:
             progress(done / len(units))
-    records = [json.loads(_record(work, unit).read_text(encoding="utf-8")) for unit in units]
+    records = [read_json(_record(work, unit)) for unit in units]
     index = _index(name, settings, records, DATASETS[name].consecutive)
     return _finished(out, work, index)
 
@@ -124,7 +125,7 @@ def _work_folder(out: Path, wanted: dict[str, Any]) -> Path:
     if (out / "index.json").exists():
         raise InputError(f"{out}: already has a prepared dataset; remove it or choose another folder")
     if begun.exists():
-        earlier = json.loads(begun.read_text(encoding="utf-8"))
+        earlier = read_json(begun)
         if earlier != wanted:
             raise InputError(f"{out}: begun with {earlier}, not {wanted}; remove it or choose another folder")
         return work

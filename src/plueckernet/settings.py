@@ -7,6 +7,8 @@ the class and the field.
 from __future__ import annotations
 
 import math
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from plueckernet.errors import InputError
 
@@ -30,6 +32,28 @@ def check_at_least(settings: object, minimum: int | float, *names: str) -> None:
     for name, value in _numbers(settings, names):
         if not (math.isfinite(value) and value >= minimum):
             raise _error(settings, name, f"a number of at least {minimum:g}", value)
+
+
+def check_at_most(settings: object, maximum: int | float, *names: str) -> None:
+    """Raise unless the fields are finite and not above the maximum."""
+    for name, value in _numbers(settings, names):
+        if not (math.isfinite(value) and value <= maximum):
+            raise _error(settings, name, f"a number of at most {maximum:g}", value)
+
+
+def check_kinds(settings: Any) -> None:
+    """Raise unless every field has its declared type: a number, a truth value, one of some words, other settings."""
+    hints = get_type_hints(type(settings))
+    for field in fields(settings):
+        kind, value = hints[field.name], getattr(settings, field.name)
+        if get_origin(kind) is Literal:
+            fits, expected = value in get_args(kind), " or ".join(map(repr, get_args(kind)))
+        elif kind is float:
+            fits, expected = isinstance(value, int | float) and not isinstance(value, bool), "a number"
+        else:
+            fits, expected = type(value) is kind, "settings" if is_dataclass(kind) else f"a value of type {kind.__name__}"
+        if not fits:
+            raise _error(settings, field.name, expected, value)
 
 
 def _numbers(settings: object, names: tuple[str, ...]) -> list[tuple[str, int | float]]:

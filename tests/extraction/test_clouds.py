@@ -150,7 +150,7 @@ BROKEN = [
      b"property float z\nend_header\n1234", "the file ends within 2 vertices"),
     ("a.pcd", (PCD + "DATA ascii\n1 2 3\n4 5 x\n").encode(), "a.pcd:11: expected a number"),
     ("a.pcd", (PCD + "DATA ascii\n1 2 3\n").encode(), "ends after 1 of 2 points"),
-    ("a.pcd", (PCD + "DATA binary\n1234").encode(), "ends before its 2 points"),
+    ("a.pcd", (PCD + "DATA binary\n1234").encode(), "ends after 0 of 2 points"),
     ("a.pcd", (PCD + "DATA binary_compressed\n").encode() + struct.pack("<2I", 3, 24) + b"\xff\0\0", "damaged"),
     ("a.pcd", (PCD + "DATA binary_compressed\n").encode() + struct.pack("<2I", 3, 7) + b"\xff\0\0", "do not contain 2"),
     ("a.pcd", (PCD + "DATA morse\n").encode(), "a.pcd:9: expected DATA ascii"),

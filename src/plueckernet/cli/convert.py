@@ -18,6 +18,9 @@ def convert(
     to_format: Annotated[
         str | None, typer.Option("--to", metavar="FORMAT", help="Format of OUT.", show_default="by suffix")
     ] = None,
+    max_lines: Annotated[
+        int, typer.Option(min=1, help="Most lines of repeated blocks, templates and compressed arrays.")
+    ] = 3_000_000,
     clip: Annotated[
         float | None,
         typer.Option(metavar="RADIUS", help="Clip infinite lines to segments in a ball about the centre."),
@@ -31,7 +34,7 @@ def convert(
     from plueckernet.io import clip_to_ball, read_lines_report, write_lines
 
     with slow_bar(f"reading {source.name}") as progress:
-        report = read_lines_report(source, format=from_format, lod=lod, progress=progress)
+        report = read_lines_report(source, format=from_format, lod=lod, progress=progress, max_lines=max_lines)
     lines = report.lines
     if clip is not None and lines.endpoints is None:
         lines = clip_to_ball(lines, clip)

@@ -20,6 +20,7 @@ from plueckernet.data.protocols import LinePair
 from plueckernet.errors import FormatError, InputError
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.io.atomic import atomic_write
+from plueckernet.io.files import read_json
 from plueckernet.io.reading import read_lines
 
 INDEX_SCHEMA = 1
@@ -81,15 +82,13 @@ def read_index(folder: str | Path) -> PreparedIndex:
     """Read the ``index.json`` of a prepared folder."""
     path = Path(folder) / INDEX
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
         if content.pop("schema") != INDEX_SCHEMA:
             raise FormatError(path, f"expected schema {INDEX_SCHEMA}; prepare the dataset again")
         content["scenes"] = [SceneEntry(**entry) for entry in content["scenes"]]
         content["pairs"] = [PairEntry(**entry) for entry in content["pairs"]]
         return PreparedIndex(**content)
-    except OSError as error:
-        raise FormatError(path, (error.strerror or str(error)).lower()) from error
-    except (json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError) as error:
         raise FormatError(path, f"not the index of a prepared dataset: {error}") from error
 
 

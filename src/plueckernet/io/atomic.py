@@ -45,7 +45,10 @@ def _replacing(path: Path, mode: str) -> Iterator[IO[str] | IO[bytes]]:
     try:
         if target.is_dir():
             raise IsADirectoryError(None, "is a directory")
-        handle = temporary.open(mode.replace("x", "w") if direct else mode, encoding=encoding, newline=newline)
+        how = mode.replace("x", "w") if direct else mode
+        # Names of files may have bytes that are not UTF-8; they are written as escapes.
+        errors = None if encoding is None else "backslashreplace"
+        handle = temporary.open(how, encoding=encoding, newline=newline, errors=errors)
         try:
             with handle:
                 yield handle

@@ -13,8 +13,9 @@ from jaxtyping import Bool, Float64
 
 from plueckernet.errors import FormatError, InputError
 from plueckernet.geometry.lines import LineSet
+from plueckernet.io.files import check_regular
 from plueckernet.io.registry import format_named, format_of_content
-from plueckernet.io.source import RawLines, Source
+from plueckernet.io.source import MAX_LINES, RawLines, Source
 
 _log = logging.getLogger("plueckernet")
 _MIN_LENGTH = 1e-150  # below it the square of a length underflows in float64
@@ -43,7 +44,9 @@ class ReadReport:
     notes: tuple[str, ...] = ()
 
 
-def read_lines(path: str | Path, *, format: str | None = None, lod: str | float | None = None) -> LineSet:
+def read_lines(
+    path: str | Path, *, format: str | None = None, lod: str | float | None = None, max_lines: int = MAX_LINES
+) -> LineSet:
     """Read a line map in float64.
 
     Segments of zero length and lines with non-finite coordinates are skipped, with a warning on the logger
@@ -53,11 +56,13 @@ def read_lines(path: str | Path, *, format: str | None = None, lod: str | float 
         path: The file, or a folder of LIMAP tracks.
         format: One of the names in `FORMATS`; by default the content decides, otherwise the suffix.
         lod: Level of detail of CityJSON, such as `"2.2"`; by default the highest of each object.
+        max_lines: The largest number of lines where a small file can declare many: repeated blocks of DXF, templates of
+            CityJSON, compressed NPZ.
 
     Raises:
         FormatError: The file cannot be read; the message names the file and, for text, the line.
     """
-    report = read_lines_report(path, format=format, lod=lod)
+    report = read_lines_report(path, format=format, lod=lod, max_lines=max_lines)
     for reason, count in report.dropped.items():
         _log.warning("%s: skipped %d lines: %s", path, count, reason)
     return report.lines
@@ -69,9 +74,11 @@ def read_lines_report(
     format: str | None = None,
     lod: str | float | None = None,
     progress: Callable[[float], None] | None = None,
+    max_lines: int = MAX_LINES,
 ) -> ReadReport:
     """Read a line map like `read_lines`, and report what was read and what was skipped."""
-    source = Source(Path(path), lod=_level_of_detail(lod), progress=progress)
+    source = Source(Path(path), lod=_level_of_detail(lod), progress=progress, max_lines=max_lines)
+    check_regular(source.path)
     try:
         if not source.path.stat().st_size and source.path.is_file():
             raise source.error("the file is empty")

@@ -1,8 +1,8 @@
 """Who may talk to the viewer: requests with the token in their address, from the viewer's own page.
 
 Any web page that is open in the same browser can send requests to this machine. Three things keep it out. The address
-has a random token. `Host` must name this machine, so that a foreign name that resolves to it is refused. `Origin`, which
-browsers send with every websocket, must be the viewer's own.
+has a random token. `Host` must name this machine, so that a foreign name that resolves to it is refused. `Origin`,
+which browsers send with every websocket, must be the viewer's own.
 """
 
 from __future__ import annotations
