@@ -20,7 +20,7 @@ def convert(
     ] = None,
     max_lines: Annotated[
         int, typer.Option(min=1, help="Most lines of repeated blocks, templates and compressed arrays.")
-    ] = 3_000_000,
+    ] = 2_000_000,
     clip: Annotated[
         float | None,
         typer.Option(metavar="RADIUS", help="Clip infinite lines to segments in a ball about the centre."),

@@ -63,7 +63,8 @@ def _chosen(city: _Json, source: Source) -> tuple[list[_Json], tuple[str, ...]]:
         raise source.error("no city object has a geometry")
     available = ", ".join(f"{level:g}" for level in levels)
     if source.lod is None:
-        chosen = [g for f in families.values() for g in f if _level(g, city) == _highest(f, city)]
+        highest = {name: max((_level(g, city) for g in family), default=0.0) for name, family in families.items()}
+        chosen = [g for name, family in families.items() for g in family if _level(g, city) == highest[name]]
         note = f"levels of detail: {available}; the highest of each object was read"
         return chosen, (note,) if len(levels) > 1 else ()
     wanted = float(source.lod)
@@ -89,10 +90,6 @@ def _root(name: str, objects: _Json, roots: dict[str, str]) -> str:
 def _level(geometry: _Json, city: _Json) -> float:
     """The level of detail as a number; version 1.0 stores a number, later ones a string, points may have none."""
     return float(_template(geometry, city).get("lod", 0))
-
-
-def _highest(family: Sequence[_Json], city: _Json) -> float:
-    return max(_level(geometry, city) for geometry in family)
 
 
 def _template(geometry: _Json, city: _Json) -> _Json:

@@ -18,7 +18,7 @@ from plueckernet.io.files import check_regular
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 _HEAD_BYTES = 1 << 16  # larger than any header or first row in practice
 _LINES_PER_REPORT = 1 << 15  # lines between two progress reports
-MAX_LINES = 3_000_000  # of blocks, templates and compressed arrays; less than 1 GB of memory
+MAX_LINES = 2_000_000  # of blocks, templates and compressed arrays; less than 1 GB of memory
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
