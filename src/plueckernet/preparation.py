@@ -214,7 +214,7 @@ def _structured3d(source: Path, _lines_of: LinesOf) -> list[Unit]:
 
 def _semantic3d(source: Path, lines_of: LinesOf) -> list[Unit]:
     def make(station: str, path: Path) -> UnitResult:
-        lines = lines_of(CloudFrame(station, 0.0, path))
+        lines = lines_of(CloudFrame(station, 0.0, path, viewpoint=None))
         cells = split_into_cells(lines, CELL_SIZE, MIN_CELL_LINES) if len(lines) else ()
         return UnitResult([Scene(f"{station}_{column}_{row}", cell) for (column, row), cell in cells])
 

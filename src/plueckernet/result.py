@@ -39,6 +39,9 @@ _SETTINGS_OF_SCHEMA_1 = {"position_tolerance": "inlier_distance", "angle_toleran
 _ASSUMED_RUNNER_UP_OF_SCHEMA_1 = 0.7  # what schema 1 wrote where no other pose was found
 
 
+_LOST_DIGITS = 1e-13  # of a variance, relative to that about the origin: below it, rounding decides
+
+
 @dataclass(frozen=True, eq=False)
 class Alternative:
     """Another pose that was refined."""
@@ -145,10 +148,16 @@ class RegistrationResult:
         return change @ self.covariance @ change.mT
 
     def sigmas(self) -> tuple[float, float] | None:
-        """One sigma of the rotation (degrees) and of the position at the centre of the inliers, over all axes."""
+        """One sigma of the rotation (degrees) and of the position at the centre of the inliers, over all axes.
+
+        None without a pose, and for coordinates so large that the covariance about their origin has lost its digits.
+        """
         if self.covariance is None or self.centre is None:
             return None
         variance = self.covariance_at(self.centre).diagonal()
+        lost = _LOST_DIGITS * float(self.covariance.diagonal()[3:].sum())
+        if not (float(variance[:3].sum()) >= 0 and float(variance[3:].sum()) > lost):
+            return None
         return math.degrees(float(variance[:3].sum().sqrt())), float(variance[3:].sum().sqrt())
 
     def to_dict(self) -> dict[str, Any]:

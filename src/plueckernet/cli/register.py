@@ -108,6 +108,8 @@ def check_device(name: str) -> None:
 
 def _read(paths: tuple[Path, Path], lod: str | None) -> tuple[ReadReport, ReadReport]:
     from plueckernet.cli.progress import slow_bar
+    from plueckernet.errors import FormatError
+    from plueckernet.estimation.maps import MIN_LINES
     from plueckernet.io import read_lines_report
 
     def read(path: Path, level: str | None) -> ReadReport:
@@ -115,7 +117,11 @@ def _read(paths: tuple[Path, Path], lod: str | None) -> tuple[ReadReport, ReadRe
             return read_lines_report(path, lod=level, progress=progress)
 
     levels = _levels(paths, lod)
-    return read(paths[0], levels[0]), read(paths[1], levels[1])
+    reports = read(paths[0], levels[0]), read(paths[1], levels[1])
+    for report in reports:
+        if len(report.lines) < MIN_LINES:
+            raise FormatError(report.path, f"it has {len(report.lines)} lines; at least {MIN_LINES} are needed")
+    return reports
 
 
 def _levels(paths: tuple[Path, Path], lod: str | None) -> list[str | None]:

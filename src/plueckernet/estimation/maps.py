@@ -17,6 +17,9 @@ from plueckernet.geometry.pose import Pose, Similarity, skew
 from plueckernet.settings import check_positive
 
 
+MIN_LINES = 3  # of each map
+
+
 @dataclass(frozen=True)
 class ThresholdSettings:
     """How the inlier distance follows from the maps where it is not given; lengths are in radii of the map."""
@@ -154,8 +157,13 @@ def _check_maps(source: LineSet, target: LineSet) -> None:
     for name, lines in (("source", source), ("target", target)):
         if lines.direction.ndim != 2:
             raise InputError(f"{name} must be one line set, not a batch")
-        if len(lines) < 3:
-            raise InputError(f"{name} has {len(lines)} lines; at least three are needed")
+        if len(lines) < MIN_LINES:
+            raise InputError(f"{name} has {len(lines)} lines; at least {MIN_LINES} are needed")
+        values = lines.pluecker() if lines.endpoints is None else lines.endpoints
+        if not bool(torch.isfinite(values).all()):
+            raise InputError(f"{name} has coordinates that are not finite")
+        if lines.endpoints is not None and not bool((lines.lengths() > 0).all()):
+            raise InputError(f"{name} has segments without length: {int((lines.lengths() == 0).sum())}")
 
 
 def _derived_distance(spacings: list[float], settings: ThresholdSettings) -> float:

@@ -37,6 +37,8 @@ class CloudFrame:
     time: float
     cloud: Path
     world_T_sensor: Pose | None = None
+    # where the scanner was, in the frame of the cloud; None if the cloud is not a single scan
+    viewpoint: tuple[float, float, float] | None = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
