@@ -51,7 +51,10 @@ def check_kinds(settings: Any) -> None:
         elif kind is float:
             fits, expected = isinstance(value, int | float) and not isinstance(value, bool), "a number"
         else:
-            fits, expected = type(value) is kind, "settings" if is_dataclass(kind) else f"a value of type {kind.__name__}"
+            fits, expected = (
+                type(value) is kind,
+                "settings" if is_dataclass(kind) else f"a value of type {kind.__name__}",
+            )
         if not fits:
             raise _error(settings, field.name, expected, value)
 

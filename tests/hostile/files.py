@@ -52,7 +52,24 @@ def dxf(blocks: int, grid: tuple[int, int]) -> bytes:
     """Blocks that each refer twice to the next; the last has a line."""
     rows = ["0", "SECTION", "2", "BLOCKS"]
     for number in range(blocks):
-        rows += ["0", "BLOCK", "8", "0", "2", f"B{number}", "70", "0", "10", "0", "20", "0", "30", "0", "3", f"B{number}"]
+        rows += [
+            "0",
+            "BLOCK",
+            "8",
+            "0",
+            "2",
+            f"B{number}",
+            "70",
+            "0",
+            "10",
+            "0",
+            "20",
+            "0",
+            "30",
+            "0",
+            "3",
+            f"B{number}",
+        ]
         for _ in range(2):
             if number + 1 < blocks:
                 rows += ["0", "INSERT", "8", "0", "2", f"B{number + 1}", "10", "1", "20", "0", "30", "0"]

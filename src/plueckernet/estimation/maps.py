@@ -16,7 +16,6 @@ from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose, Similarity, skew
 from plueckernet.settings import check_positive
 
-
 MIN_LINES = 3  # of each map
 
 

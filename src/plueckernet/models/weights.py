@@ -109,7 +109,9 @@ def _check_card(document: Mapping[str, Any], path: Path) -> None:
     kinds |= {"numbers": dict, "architecture": dict, "calibration": dict | None}
     for name, value in document.items():
         if not isinstance(value, kinds[name]):
-            raise FormatError(path, f"{name}: expected {'text' if kinds[name] is str else 'an object'}, got {value!r:.60}")
+            raise FormatError(
+                path, f"{name}: expected {'text' if kinds[name] is str else 'an object'}, got {value!r:.60}"
+            )
 
 
 def pretrained_path(name: str | Path) -> Path:

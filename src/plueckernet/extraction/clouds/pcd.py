@@ -126,7 +126,9 @@ def _uncompressed(data: bytes, header: _Header, source: Source, size: int) -> Ch
     if full != header.count * header.fields.itemsize or packed + 8 > len(data) or full > _MAX_LZF_RATIO * packed:
         raise source.error(f"compressed data do not contain {header.count} points")
     if full > _MAX_UNCOMPRESSED:
-        raise source.error(f"{full} bytes of compressed points, but the limit is {_MAX_UNCOMPRESSED}; save it as binary")
+        raise source.error(
+            f"{full} bytes of compressed points, but the limit is {_MAX_UNCOMPRESSED}; save it as binary"
+        )
     try:
         plain = lzf_decompress(data[8 : 8 + packed], full)
     except (IndexError, ValueError):
