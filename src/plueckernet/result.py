@@ -24,6 +24,7 @@ from plueckernet.estimation.observability import UnobservableMotion
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry.pose import Pose, skew
 from plueckernet.io.atomic import atomic_write
+from plueckernet.io.files import read_json
 from plueckernet.version import __version__
 
 SCHEMA = 2  # of the JSON; raised when a key changes its meaning or is removed
@@ -210,14 +211,14 @@ class RegistrationResult:
     def load(cls, path: str | Path) -> RegistrationResult:
         """Read what :meth:`save` wrote, of schema 1 or 2; anything else raises :class:`FormatError`."""
         try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise FormatError(path, f"not a readable result: {error}") from error
+            document = read_json(Path(path))
+        except FormatError as error:
+            raise FormatError(path, f"not a readable result: {error.reason}", error.line) from error
         if not isinstance(document, dict) or document.get("schema") not in (1, SCHEMA):
             raise FormatError(path, f"not a result of schema 1 or {SCHEMA}")
         try:
             return _from_document(document if document["schema"] == SCHEMA else _converted(document))
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, LookupError, OverflowError) as error:
             raise FormatError(path, f"incomplete result: {type(error).__name__} {error}") from error
 
 

@@ -6,7 +6,6 @@ standard library when it is called, so that `plueckernet --help` is fast.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -70,9 +69,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(args=arguments)
     except PlueckernetError as error:
         typer.echo(f"error: {printable(str(error))}", err=True)
-        sys.exit(2)
-    except BrokenPipeError:  # the reader of a pipe has left
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - what is left is flushed there at the end
         sys.exit(2)
     except OSError as error:  # a full or read-only disk
         place = f"{printable(str(error.filename))}: " if error.filename is not None else ""

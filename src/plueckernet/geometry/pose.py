@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from plueckernet.errors import InputError
+from plueckernet.errors import InputError, ShapeError
 
 _SMALL_ANGLE = 1e-4  # rad; below it the closed forms lose precision and their Taylor series are exact to 1e-16
 _Moved = TypeVar("_Moved", covariant=True)
@@ -46,6 +46,10 @@ class Pose:
     @classmethod
     def from_matrix(cls, matrix: Float[Tensor, "*batch 4 4"]) -> Pose:
         """Read ``[[R, t], [0, 1]]``; a matrix that is not a rigid motion raises :class:`InputError`."""
+        if matrix.shape[-2:] != (4, 4):
+            raise ShapeError("matrix", ("...", 4, 4), matrix.shape)
+        if not bool(torch.isfinite(matrix).all()):
+            raise InputError("the matrix has numbers that are not finite")
         rotation = matrix[..., :3, :3]
         eye = torch.eye(3, dtype=matrix.dtype, device=matrix.device)
         orthogonal = torch.allclose(rotation @ rotation.mT, eye.expand_as(rotation), atol=1e-4)

@@ -10,6 +10,7 @@ import signal
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -34,12 +35,13 @@ def native_chunks(source: Source, kind: str, name: str, size: int) -> Chunks:
     ) as child:
         try:
             if child.stdout is not None:
-                yield from _received(child.stdout, child, source, name)
+                yield from received_chunks(child.stdout, child.wait, source, name)
         finally:
             child.kill()
 
 
-def _received(stream: IO[bytes], child: subprocess.Popen[bytes], source: Source, name: str) -> Chunks:
+def received_chunks(stream: IO[bytes], ended: Callable[[], int], source: Source, name: str) -> Chunks:
+    """What a child writes to ``stream``; ``ended`` waits for its end and returns its status."""
     while True:
         count = _number(stream)
         if count == 0:
@@ -54,7 +56,7 @@ def _received(stream: IO[bytes], child: subprocess.Popen[bytes], source: Source,
             raise MissingDependencyError(message, "extract")
         if count == ERROR:
             raise source.error(f"not readable as {name}: {message}")
-        raise source.error(f"not readable as {name}: {_death(child.wait())}")
+        raise source.error(f"not readable as {name}: {_death(ended())}")
 
 
 def _number(stream: IO[bytes]) -> int | None:
