@@ -1,9 +1,9 @@
 """Kill commands at random moments and start them again: ``python -m benchmarks.kills register=60 train=30``.
 
 Each command first runs undisturbed, as the reference. Then, for each kill, it starts anew, is killed by `SIGKILL` at a
-random moment of its usual duration, and is started again until its end. After a kill every file with a final name must be
-whole; after the end the files must equal the reference, and no temporary file may be left. The commands run in forks of
-this process, which has imported everything, so that the moments fall into their work and not into imports.
+random moment of its usual duration, and is started again until its end. After a kill every file with a final name must
+be whole; after the end the files must equal the reference, and no temporary file may be left. The commands run in forks
+of this process, which has imported everything, so that the moments fall into their work and not into imports.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _prepare(inputs: Path, out: Path) -> list[str]:
 
 COMMANDS = {
     "register": Command(
-        lambda inputs, out: [
+        lambda _, out: [
             "register", str(_DEMO / "house_monday.obj"), str(_DEMO / "house_friday.txt"), "--quiet",
             "--json", str(out / "result.json"), "--aligned", str(out / "aligned.obj"),
         ],
@@ -76,7 +76,7 @@ COMMANDS = {
     ),
     "prepare": Command(_prepare, ("index.json", "*/*.npz")),
     "reproduce": Command(
-        lambda inputs, out: ["reproduce", "wrong-matches", "--out", str(out), "--limit", "1"],
+        lambda _, out: ["reproduce", "wrong-matches", "--out", str(out), "--limit", "1"],
         ("predictions/**/config.json", "predictions/**/*.jsonl"),
     ),
     "train": Command(_train, ("last/*", "best/*.safetensors")),
@@ -179,17 +179,17 @@ def half_written(name: str, out: Path, reference: dict[str, Any]) -> list[str]:
 def measure(name: str, kills: int, inputs: Path, work: Path) -> dict[str, Any]:
     """Kill one command that often; counts of what happened."""
     command = COMMANDS[name]
-    reference, usual = _reference(command, inputs, work / "reference")
-    generator = random.Random(name)  # noqa: S311
+    reference, duration = _reference(command, inputs, work / "reference")
+    generator = random.Random(name)
     counts = {"kills": 0, "ended_before": 0, "half_written": 0, "failed_again": 0, "different": 0, "leftovers": 0}
     attempt = 0
     while counts["kills"] < kills:
         attempt += 1
         out = work / str(attempt)
         out.mkdir()
-        if run(command.arguments(inputs, out), generator.uniform(0, 0.98 * usual)) is not None:
+        if run(command.arguments(inputs, out), generator.uniform(0, 0.98 * duration)) is not None:
             counts["ended_before"] += 1
-            usual *= 0.95
+            duration *= 0.95
             continue
         counts["kills"] += 1
         counts["half_written"] += bool(half_written(name, out, reference))
@@ -197,18 +197,18 @@ def measure(name: str, kills: int, inputs: Path, work: Path) -> dict[str, Any]:
         counts["failed_again"] += code not in (0, 1)
         counts["different"] += not equal(content(out, command.compared), reference)
         counts["leftovers"] += bool(list(out.rglob("*.part")))
-    return {**counts, "usual_seconds": round(usual, 2)}
+    return {**counts, "duration_seconds": round(duration, 2)}
 
 
 def _reference(command: Command, inputs: Path, out: Path) -> tuple[dict[str, Any], float]:
     out.mkdir(parents=True)
     start = time.monotonic()
     code = run(command.arguments(inputs, out))
-    usual = time.monotonic() - start
+    duration = time.monotonic() - start
     reference = content(out, command.compared)
     if code not in (0, 1) or not reference:
         raise SystemExit(f"the command itself fails with {code}: {command.arguments(inputs, out)}")
-    return reference, usual
+    return reference, duration
 
 
 if __name__ == "__main__":

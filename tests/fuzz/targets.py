@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +27,7 @@ from plueckernet.extraction.clouds import native, native_child, surveys
 from plueckernet.geometry import LineSet
 from plueckernet.io import FORMATS, read_lines_report, write_lines
 from plueckernet.io.source import Source
-from plueckernet.models.weights import load_card, read_tensors
+from plueckernet.models.weights import load_card, pretrained_path, read_tensors
 
 CORPUS = Path(__file__).with_name("corpus")  # inputs that once failed, by target
 
@@ -48,15 +48,24 @@ def lines() -> LineSet:
     )
 
 
+NAMES = (
+    "lines-npy", "lines-npz", "lines-npz-member", "lines-ply", "lines-dxf", "lines-cityjson", "lines-obj",
+    "lines-limap", "lines-line3dpp", "lines-csv", "lines-txt", "lines-any", "points-xyz", "points-csv", "points-txt",
+    "points-pts", "points-ply", "points-pcd", "points-vtk", "points-npy", "points-las", "points-laz", "points-e57",
+    "pickle", "structured3d", "config", "index", "trajectory-tum", "trajectory-kitti", "card", "weights", "result",
+)  # fmt: skip
+
+
+@cache
 def targets() -> dict[str, Target]:
-    """All targets whose packages are installed."""
+    """All targets whose packages are installed; making their seeds takes a few seconds."""
     made = dict(_line_targets()) | dict(_cloud_targets()) | _other_targets()
     return {name: _with_corpus(name, target) for name, target in made.items()}
 
 
 def _with_corpus(name: str, target: Target) -> Target:
-    found = tuple(path.read_bytes() for path in sorted((CORPUS / name).glob("*")))
-    return Target(target.read, target.file, target.seeds + found)
+    failed = tuple(path.read_bytes() for path in sorted((CORPUS / name).glob("*")))
+    return Target(target.read, target.file, target.seeds + failed)
 
 
 def _line_targets() -> Iterator[tuple[str, Target]]:
@@ -79,7 +88,6 @@ def _zipped(path: Path) -> object:
     data = path.read_bytes()
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("endpoints.npy", data)
-        archive.writestr("ids.npy", data[: len(data) // 2])
     return read_lines_report(path)
 
 
@@ -146,8 +154,8 @@ def _other_targets() -> dict[str, Target]:
         "schema": 1, "dataset": "tum", "settings": {"seed": 0}, "dropped": {}, "pairs": [],
         "scenes": [{"name": "a", "split": "train", "lines": 3, "world_T_scene": np.eye(4).tolist()}],
     }  # fmt: skip
-    card = (Path(load_card.__code__.co_filename).parent / "pretrained" / "invariant.json").read_bytes()
-    config = Path(load_card.__code__.co_filename).parents[1] / "training" / "configs" / "tiny.toml"
+    card = pretrained_path("invariant").with_suffix(".json").read_bytes()
+    config = pretrained_path("invariant").parents[2] / "training" / "configs" / "tiny.toml"
     arrays = [np.zeros((2, 6)), np.ones((1, 6), np.float32), np.arange(4).reshape(2, 2)]
     return {
         "pickle": Target(known["pickle"], "a.pkl", tuple(pickle.dumps(arrays, protocol=p) for p in range(5))),
@@ -167,7 +175,9 @@ def _read_card(path: Path) -> None:
 
     weights = path.with_suffix(".safetensors")
     weights.touch()
-    _build(load_card(weights), weights)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        _build(load_card(weights), weights)
 
 
 def _safetensors() -> bytes:
@@ -182,6 +192,8 @@ def _result() -> bytes:
 
 
 _PLY = "ply\nformat ascii 1.0\nelement vertex 3\nproperty double x\nproperty double y\nproperty double z\n"
+_EDGE = "element edge 1\nproperty int vertex1\nproperty int vertex2\n"
+_FACE = "element face 1\nproperty list uchar int vertex_indices\n"
 _SURFACE = {"type": "MultiSurface", "lod": "2.1", "boundaries": [[[0, 1, 2]], [[2, 1, 3], [0, 1, 2]]]}
 _INSTANCE = {
     "type": "GeometryInstance", "template": 0, "boundaries": [0], "transformationMatrix": np.eye(4).ravel().tolist()
@@ -190,15 +202,20 @@ _CITY = city(
     {"a": {"type": "Building", "geometry": [_SURFACE]}, "b": {"parents": ["a"], "geometry": [_INSTANCE]}},
     vertices=[[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]],
     transform={"scale": [1, 1, 1], "translate": [0, 0, 0]},
-    **{"geometry-templates": {"templates": [_SURFACE], "vertices-templates": [[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 1]]}},
+    **{
+        "geometry-templates": {
+            "templates": [_SURFACE],
+            "vertices-templates": [[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 1]],
+        }
+    },
 )
 _SEEDS: dict[str, tuple[bytes, ...]] = {
     "obj": (b"v 0 0 0\nv 1 0 0\nv 0 1 0\nl 1 2 3\nf 1/1 2 -1\n# c\nl 1 \\\n 2\n",),
     "ply": (
-        f"{_PLY}element edge 1\nproperty int vertex1\nproperty int vertex2\nend_header\n0 0 0\n1 0 0\n0 1 0\n0 1\n".encode(),
-        f"{_PLY}element face 1\nproperty list uchar int vertex_indices\nend_header\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n".encode(),
-        f"{_PLY.replace('ascii', 'binary_big_endian').replace('double', 'float')}element face 1\n"
-        "property list uchar int vertex_indices\nend_header\n".encode() + bytes(36) + b"\x03" + struct.pack(">3i", 0, 1, 2),
+        f"{_PLY}{_EDGE}end_header\n0 0 0\n1 0 0\n0 1 0\n0 1\n".encode(),
+        f"{_PLY}{_FACE}end_header\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n".encode(),
+        f"{_PLY.replace('ascii', 'binary_big_endian').replace('double', 'float')}{_FACE}end_header\n".encode()
+        + bytes(36) + b"\x03" + struct.pack(">3i", 0, 1, 2),
     ),
     "cityjson": (_CITY,),
     "dxf": (dxf(3, (2, 2)),),

@@ -31,7 +31,7 @@ class HangError(BaseException):
 
 def mutated_input(target: Target, seed: int, index: int) -> bytes:
     """The input of that number; the same in every process."""
-    return mutated(target.seeds, random.Random(f"{seed}/{index}"))  # noqa: S311
+    return mutated(target.seeds, random.Random(f"{seed}/{index}"))
 
 
 def outcome(target: Target, path: Path) -> tuple[str, str]:
@@ -62,7 +62,7 @@ def main(name: str, seed: int, start: int, stop: int, place: str) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     counts: dict[str, int] = {}
     told = time.monotonic()
-    fast = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: PTH112, S108
+    fast = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: PTH112
     with tempfile.TemporaryDirectory(dir=fast) as folder, open(place, "r+b") as handle:  # noqa: PTH123
         current = mmap.mmap(handle.fileno(), 8)
         path = Path(folder) / target.file

@@ -151,8 +151,8 @@ def test_a_segment_without_length_is_our_error() -> None:
 
 @pytest.mark.parametrize("offset", [1e10, 1e12])
 def test_coordinates_far_from_the_origin_give_valid_json(tmp_path: Path, offset: float) -> None:
-    far = torch.full((3,), -offset, dtype=torch.float64)
-    result = register(house().shifted(far), house().shifted(far))
+    shift = torch.full((3,), -offset, dtype=torch.float64)
+    result = register(house().shifted(shift), house().shifted(shift))
     result.save(tmp_path / "r.json")
     assert json.loads((tmp_path / "r.json").read_text())["status"] == "success"
 

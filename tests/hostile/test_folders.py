@@ -54,7 +54,10 @@ def room_points(count: int = 30_000) -> np.ndarray[tuple[int, int], np.dtype[np.
     """Points on the faces of a box and of a cupboard in it, seen from the origin."""
     generator = np.random.default_rng(0)
     sides = []
-    for low, high in ((np.array([-3, -2, -1.5]), np.array([4, 3, 1.5])), (np.array([2, -1, -1.5]), np.array([3, 1, 0.5]))):
+    for low, high in (
+        (np.array([-3, -2, -1.5]), np.array([4, 3, 1.5])),
+        (np.array([2, -1, -1.5]), np.array([3, 1, 0.5])),
+    ):
         points = generator.uniform(low, high, (count, 3))
         axis, side = generator.integers(0, 3, count), generator.integers(0, 2, count)
         points[np.arange(count), axis] = np.where(side == 1, high[axis], low[axis])

@@ -57,7 +57,7 @@ class Page:
         )
         self.server.handlers["FileTransferStartUpload"](7, message)
 
-    def part(self, transfer: str, index: int, content: bytes, client: int = 7) -> None:
+    def send(self, transfer: str, index: int, content: bytes, client: int = 7) -> None:
         message = SimpleNamespace(transfer_uuid=transfer, part_index=index, content=content)
         self.server.handlers["FileTransferPart"](client, message)
 
@@ -76,8 +76,8 @@ def page(tmp_path: Path) -> Iterator[Page]:
 
 def test_a_file_is_received_and_removed_after_reading(page: Page) -> None:
     page.start("t", 6, 2)
-    page.part("t", 0, b"abc")
-    page.part("t", 1, b"def")
+    page.send("t", 0, b"abc")
+    page.send("t", 1, b"def")
     page.start("empty", 0, 0)
     assert page.settle() == []
     assert sorted(page.files) == [("a.obj", b""), ("a.obj", b"abcdef")]
@@ -88,7 +88,7 @@ def test_a_file_is_received_and_removed_after_reading(page: Page) -> None:
 @pytest.mark.parametrize("name", ["../../a", "..", "/etc/passwd", "C:\\x\\y.obj", "\0", "x" * 5000])
 def test_names_stay_in_their_folder(page: Page, name: str) -> None:
     page.start("t", 1, 1, name=name)
-    page.part("t", 0, b"a")
+    page.send("t", 0, b"a")
     assert page.settle() == []
     assert len(page.files) == 1
 
@@ -97,14 +97,14 @@ def test_what_is_not_as_announced_is_dropped(page: Page) -> None:
     page.start("too large", 101, 1)
     assert "command line" in page.refused.pop()
     page.start("longer", 3, 1)
-    page.part("longer", 0, b"abcd")
+    page.send("longer", 0, b"abcd")
     page.start("shorter", 3, 1)
-    page.part("shorter", 0, b"ab")
+    page.send("shorter", 0, b"ab")
     page.start("order", 3, 2)
-    page.part("order", 1, b"ab")
+    page.send("order", 1, b"ab")
     assert page.refused == ["the file did not arrive as announced"] * 3
     page.start("other button", 3, 1, button="unknown")
-    page.part("other button", 0, b"abc")
+    page.send("other button", 0, b"abc")
     assert page.settle() == []
     assert page.files == []
 
@@ -113,12 +113,12 @@ def test_the_number_of_files_is_bounded_and_a_closed_page_frees_them(page: Page)
     for number in range(MAX_UPLOADS + 1):
         page.start(f"t{number}", 3, 1)
     assert "too many" in page.refused.pop()
-    page.part("t0", 0, b"abc", client=8)  # of another page
+    page.send("t0", 0, b"abc", client=8)  # of another page
     assert page.files == []
     page.server.leave(SimpleNamespace(client_id=7))
     assert page.settle() == []
     page.start("again", 1, 1)
-    page.part("again", 0, b"a")
+    page.send("again", 0, b"a")
     assert page.settle() == []
     assert page.files == [("a.obj", b"a")]
 

@@ -94,7 +94,8 @@ def _checked(index: PreparedIndex, path: Path) -> PreparedIndex:
     """Raise unless every scene is a file of this folder and every pair is of two scenes."""
     names = {scene.name for scene in index.scenes}
     for scene in index.scenes:
-        plain = isinstance(scene.name, str) and scene.name not in ("", ".", "..") and not set(scene.name) & set("/\\\0")
+        name: object = scene.name  # whatever the file has
+        plain = isinstance(name, str) and name not in ("", ".", "..") and not set(name) & set("/\\\0")
         if not plain or scene.split not in SPLITS or type(scene.lines) is not int:
             raise FormatError(path, f"not a scene of the folder: {scene.name!a:.60}")
         if scene.world_T_scene is not None:

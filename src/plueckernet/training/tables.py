@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -74,7 +75,7 @@ def _checked(hint: Any, value: Any, key_path: str, path: Path) -> Any:
                 _checked(k, v, f"{key_path}[{i}]", path) for i, (k, v) in enumerate(zip(kinds, value, strict=True))
             )
         fits = False
-    elif hint is float and type(value) in (int, float):
+    elif hint is float and type(value) in (int, float) and abs(value) <= sys.float_info.max:
         return float(value)
     else:
         fits = type(value) is hint
