@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.harness import save
+from benchmarks.harness import RESULTS, save
 from plueckernet.cli import main as plueckernet
 from plueckernet.errors import PlueckernetError
 from plueckernet.training.checkpoint import load_checkpoint
@@ -216,7 +216,8 @@ if __name__ == "__main__":
     parser.add_argument("kills", nargs="*", default=[f"{name}=40" for name in COMMANDS], metavar="COMMAND=COUNT")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    counted = {}
+    before = RESULTS / "kills.json"
+    counted = json.loads(before.read_text())["commands"] if before.exists() else {}
     with tempfile.TemporaryDirectory() as folder:
         make_inputs(Path(folder))
         for name, _, wanted in (text.partition("=") for text in options.kills):

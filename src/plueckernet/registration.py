@@ -5,16 +5,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from plueckernet.errors import InputError, UnitWarning
 from plueckernet.estimation.extents import unit_warning
 from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, judge
 from plueckernet.estimation.search import PoseSearch
 from plueckernet.estimation.settings import RegistrationSettings
+from plueckernet.estimation.strays import KeptLines
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
 from plueckernet.matchers import MatcherSource, load_matcher
@@ -41,6 +45,8 @@ def register(
     with a :class:`~plueckernet.errors.UnitWarning`, which is also in ``result.warnings``.
     """
     stage = StageClock(on_stage)
+    kept, counts = (KeptLines.of(source), KeptLines.of(target)), (len(source), len(target))
+    source, target = (side.lines for side in kept)
     with stage("prepare"):
         line_matcher = load_matcher(matcher, device)
         maps = settings.normalize(source.to(device), target.to(device))
@@ -56,7 +62,7 @@ def register(
             assessment.evidence, assessment.weighing, motions, settings.judgement, line_matcher.is_calibrated
         )
     run = RunRecord(line_matcher.name, settings, seed, stage.seconds, unit_warnings)
-    return assemble_result(verdict, assessment, motions, matches, maps, run)
+    return _of_whole_maps(assemble_result(verdict, assessment, motions, matches, maps, run), kept, counts)
 
 
 def refine(
@@ -74,6 +80,8 @@ def refine(
     poses say, as in :func:`register`.
     """
     stage = StageClock()
+    kept, counts = (KeptLines.of(source), KeptLines.of(target)), (len(source), len(target))
+    source, target = (side.lines for side in kept)
     with stage("prepare"):
         line_matcher = load_matcher(matcher, device)
         maps = settings.normalize(source.to(device), target.to(device))
@@ -87,7 +95,7 @@ def refine(
             assessment.evidence, assessment.weighing, motions, settings.judgement, line_matcher.is_calibrated
         )
     run = RunRecord(line_matcher.name, settings, 0, stage.seconds)
-    return assemble_result(verdict, assessment, motions, matches, maps, run)
+    return _of_whole_maps(assemble_result(verdict, assessment, motions, matches, maps, run), kept, counts)
 
 
 def register_many(
@@ -119,6 +127,27 @@ def _registered(
     except InputError as error:
         run = RunRecord(load_matcher(matcher).name, settings, seed)
         return RegistrationResult.without_pose(str(error), (len(pair[0]), len(pair[1])), run)
+
+
+def _of_whole_maps(
+    result: RegistrationResult, kept: tuple[KeptLines, KeptLines], counts: tuple[int, int]
+) -> RegistrationResult:
+    """The result in rows of the maps as they were given, and what was left out of them."""
+    if all(side.rows is None for side in kept):
+        return result
+    names = ("source", "target")
+    said = [sentence for side, *about in zip(kept, names, counts, strict=True) for sentence in side.warning(*about)]
+
+    def whole(rows: Int[Tensor, "k 2"]) -> Int[Tensor, "k 2"]:
+        return torch.stack([side.whole_rows(rows[:, column]) for column, side in enumerate(kept)], -1)
+
+    return replace(
+        result,
+        matches=whole(result.matches),
+        inliers=whole(result.inliers),
+        num_lines=counts,
+        warnings=(*result.warnings, *said),
+    )
 
 
 def _warn_about_units(source: LineSet, target: LineSet) -> tuple[str, ...]:

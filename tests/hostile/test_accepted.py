@@ -121,7 +121,7 @@ def test_a_card_that_is_none(weights: Path, text: str) -> None:
 def test_an_error_about_a_file_names_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "short.txt").write_text("0 0 0 1 0 0\n")
     assert run("register", tmp_path / "short.txt", MONDAY) == 2
-    assert capsys.readouterr().err == f"error: {tmp_path / 'short.txt'}: it has 1 lines; at least 3 are needed\n"
+    assert capsys.readouterr().err == f"error: {tmp_path / 'short.txt'}: it has 1 lines; at least three are needed\n"
 
 
 def test_a_name_that_is_not_utf8(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def _read(paths: tuple[Path, Path], lod: str | None) -> tuple[ReadReport, ReadRe
     reports = read(paths[0], levels[0]), read(paths[1], levels[1])
     for report in reports:
         if len(report.lines) < MIN_LINES:
-            raise FormatError(report.path, f"it has {len(report.lines)} lines; at least {MIN_LINES} are needed")
+            raise FormatError(report.path, f"it has {len(report.lines)} lines; at least three are needed")
     return reports
 
 
