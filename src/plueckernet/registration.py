@@ -135,8 +135,7 @@ def _of_whole_maps(
     """The result in rows of the maps as they were given, and what was left out of them."""
     if all(side.rows is None for side in kept):
         return result
-    names = ("source", "target")
-    said = [sentence for side, *about in zip(kept, names, counts, strict=True) for sentence in side.warning(*about)]
+    said = (*kept[0].warning("source", counts[0]), *kept[1].warning("target", counts[1]))
 
     def whole(rows: Int[Tensor, "k 2"]) -> Int[Tensor, "k 2"]:
         return torch.stack([side.whole_rows(rows[:, column]) for column, side in enumerate(kept)], -1)

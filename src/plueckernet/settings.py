@@ -16,7 +16,7 @@ from plueckernet.errors import InputError
 def check_positive(settings: object, *names: str) -> None:
     """Raise unless the fields are finite and greater than zero."""
     for name, value in _numbers(settings, names):
-        if not (math.isfinite(value) and value > 0):
+        if not (_is_finite(value) and value > 0):
             raise _error(settings, name, "a positive number", value)
 
 
@@ -30,14 +30,14 @@ def check_fraction(settings: object, *names: str) -> None:
 def check_at_least(settings: object, minimum: int | float, *names: str) -> None:
     """Raise unless the fields are finite and not below the minimum."""
     for name, value in _numbers(settings, names):
-        if not (math.isfinite(value) and value >= minimum):
+        if not (_is_finite(value) and value >= minimum):
             raise _error(settings, name, f"a number of at least {minimum:g}", value)
 
 
 def check_at_most(settings: object, maximum: int | float, *names: str) -> None:
     """Raise unless the fields are finite and not above the maximum."""
     for name, value in _numbers(settings, names):
-        if not (math.isfinite(value) and value <= maximum):
+        if not (_is_finite(value) and value <= maximum):
             raise _error(settings, name, f"a number of at most {maximum:g}", value)
 
 
@@ -57,6 +57,11 @@ def check_kinds(settings: Any) -> None:
             )
         if not fits:
             raise _error(settings, field.name, expected, value)
+
+
+def _is_finite(value: int | float) -> bool:
+    """Also of whole numbers too large for a float."""
+    return isinstance(value, int) or math.isfinite(value)
 
 
 def _numbers(settings: object, names: tuple[str, ...]) -> list[tuple[str, int | float]]:
