@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CORE := $(VENV)/.installed-core
 DEV := $(VENV)/.installed-dev
+HEAVY := $(VENV)/.installed-heavy
 PYTEST_ARGS ?=
 FUZZ_ARGS ?=
 SHUFFLE ?= random
@@ -17,7 +18,7 @@ export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test gpu gpu-site lint docs bench fuzz clean
+.PHONY: help demo test heavy gpu gpu-site lint docs bench fuzz clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +39,8 @@ gpu-site: $(DEV) ## Put what tests/gpu needs elsewhere into build/gpu-site (GPU_
 	$(PIP) install --quiet --target build/gpu-site --python-version $(GPU_PYTHON) --only-binary=:all: --no-deps \
 	    --no-compile pytest pluggy iniconfig packaging pygments beartype
 	rm -rf build/gpu-site/bin
+
+heavy: $(HEAVY) ## Install the large packages with which some more tests run
 
 lint: $(DEV) ## Check format, style, types and the direction of imports
 	$(BIN)/ruff format --check .
@@ -71,3 +74,7 @@ $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up $(VENV) for development: the first time takes a few minutes"
 	$(PIP) install --quiet -e ".[dev]"
 	@touch $(CORE) $@
+
+$(HEAVY): $(DEV)
+	$(PIP) install --quiet -e ".[heavy]"
+	@touch $@

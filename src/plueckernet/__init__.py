@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 from plueckernet.version import __version__
 
 if TYPE_CHECKING:
+    from plueckernet.coincidence import coincident_lines
     from plueckernet.errors import DegenerateError, FormatError, InputError, PlueckernetError
     from plueckernet.estimation.judgement import Status
     from plueckernet.estimation.settings import RegistrationSettings
+    from plueckernet.extraction import extract_lines
     from plueckernet.geometry import LineSet, Pose, Similarity
     from plueckernet.io import read_lines, write_lines
     from plueckernet.matchers import LineMatcher, load_matcher
+    from plueckernet.models.weights import load_pretrained
     from plueckernet.registration import refine, register, register_many
     from plueckernet.report import write_report
     from plueckernet.result import RegistrationResult
@@ -33,7 +36,10 @@ _HOMES = {
     "RegistrationSettings": "estimation.settings",
     "Similarity": "geometry",
     "Status": "estimation.judgement",
+    "coincident_lines": "coincidence",
+    "extract_lines": "extraction",
     "load_matcher": "matchers",
+    "load_pretrained": "models.weights",
     "read_lines": "io",
     "refine": "registration",
     "register": "registration",
@@ -55,7 +61,10 @@ __all__ = [
     "Similarity",
     "Status",
     "__version__",
+    "coincident_lines",
+    "extract_lines",
     "load_matcher",
+    "load_pretrained",
     "read_lines",
     "refine",
     "register",

@@ -11,9 +11,11 @@ from torch import Tensor
 from plueckernet.estimation.close_pairs import close_pairs
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.settings import RegistrationSettings
+from plueckernet.geometry.arrays import ArrayLike
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.residuals import line_residuals
+from plueckernet.io.inputs import LinesLike, as_lines
 
 Coincidence = tuple[Int[Tensor, "k 2"], Float[Tensor, "k 2"]]
 """Rows of source and target, and for each pair the distance in map units and the angle in degrees."""
@@ -50,10 +52,18 @@ class CoincidenceFinder:
 
 
 def coincident_lines(
-    source: LineSet, target: LineSet, pose: Pose, *, settings: RegistrationSettings = RegistrationSettings()
+    source: LinesLike,
+    target: LinesLike,
+    pose: Pose | ArrayLike,
+    *,
+    settings: RegistrationSettings = RegistrationSettings(),
 ) -> Coincidence:
-    """Pairs of lines that coincide under a pose, see :meth:`CoincidenceFinder.pairs`."""
-    return CoincidenceFinder(source, target, settings).pairs(pose)
+    """Pairs of lines that coincide under a pose, see :meth:`CoincidenceFinder.pairs`.
+
+    Maps and pose are given as in :func:`plueckernet.refine`.
+    """
+    pose = pose if isinstance(pose, Pose) else Pose.from_matrix(pose).to(torch.float64)
+    return CoincidenceFinder(as_lines(source), as_lines(target), settings).pairs(pose)
 
 
 def suggested_inlier_distance(source: LineSet, target: LineSet) -> float:

@@ -19,16 +19,25 @@ class ShapeError(InputError):
         name: The name of the argument.
         expected: The expected shape; a string names a free dimension, as in `("n", 6)`.
         actual: The shape received.
+        others: Other shapes that would have been accepted.
     """
 
-    def __init__(self, name: str, expected: Sequence[int | str], actual: Sequence[int]) -> None:
+    def __init__(
+        self,
+        name: str,
+        expected: Sequence[int | str],
+        actual: Sequence[int],
+        others: Sequence[Sequence[int | str]] = (),
+    ) -> None:
         self.name = name
         self.expected = tuple(expected)
         self.actual = tuple(actual)
-        super().__init__(name, self.expected, self.actual)
+        self.others = tuple(tuple(other) for other in others)
+        super().__init__(name, self.expected, self.actual, self.others)
 
     def __str__(self) -> str:
-        return f"{self.name}: expected shape {_shape(self.expected)}, got {_shape(self.actual)}"
+        shapes = " or ".join(map(_shape, (self.expected, *self.others)))
+        return f"{self.name}: expected shape {shapes}, got {_shape(self.actual)}"
 
 
 class FormatError(InputError):

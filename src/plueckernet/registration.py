@@ -19,16 +19,18 @@ from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, judge
 from plueckernet.estimation.search import PoseSearch
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.estimation.strays import KeptLines
+from plueckernet.geometry.arrays import ArrayLike
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
+from plueckernet.io.inputs import LinesLike, as_lines
 from plueckernet.matchers import MatcherSource, load_matcher
 from plueckernet.result import RegistrationResult, RunRecord, assemble_result
 from plueckernet.stages import StageClock
 
 
 def register(
-    source: LineSet,
-    target: LineSet,
+    source: LinesLike,
+    target: LinesLike,
     *,
     matcher: MatcherSource = "invariant",
     settings: RegistrationSettings = RegistrationSettings(),
@@ -38,12 +40,16 @@ def register(
 ) -> RegistrationResult:
     """Find ``target_T_source``: any rotation, any translation, no initial guess, lines undirected.
 
+    A map is a :class:`~plueckernet.LineSet`, the path of a file, or end points ``(n, 2, 3)`` or ``(n, 6)``. Where a
+    :class:`~plueckernet.LineSet` knows the noise of its lines, noisy lines count less.
+
     The maps may be in any unit, as long as it is the same, and anywhere in space. The same input and seed give the
     same result. ``matcher`` proposes matches: the name or file of weights, "descriptors", which needs no weights, a
     network, or any :class:`~plueckernet.matchers.LineMatcher`. ``on_stage`` is called with the name of each stage as
     it begins. The result is on the CPU whatever the device. Maps that seem to be in different units are registered
     with a :class:`~plueckernet.errors.UnitWarning`, which is also in ``result.warnings``.
     """
+    source, target = as_lines(source), as_lines(target)
     stage = StageClock(on_stage)
     kept, counts = (KeptLines.of(source), KeptLines.of(target)), (len(source), len(target))
     source, target = (side.lines for side in kept)
@@ -66,9 +72,9 @@ def register(
 
 
 def refine(
-    source: LineSet,
-    target: LineSet,
-    pose: Pose,
+    source: LinesLike,
+    target: LinesLike,
+    pose: Pose | ArrayLike,
     *,
     matcher: MatcherSource = "invariant",
     settings: RegistrationSettings = RegistrationSettings(),
@@ -76,9 +82,13 @@ def refine(
 ) -> RegistrationResult:
     """Improve a ``target_T_source`` that is accurate to about the inlier threshold, such as one set by hand.
 
+    Maps are given as in :func:`register`, and the pose may be a 4x4 matrix.
+
     The pose is kept whatever else explains the maps. Its confidence takes into account what the matcher and other
     poses say, as in :func:`register`.
     """
+    source, target = as_lines(source), as_lines(target)
+    pose = pose if isinstance(pose, Pose) else Pose.from_matrix(pose).to(torch.float64)
     stage = StageClock()
     kept, counts = (KeptLines.of(source), KeptLines.of(target)), (len(source), len(target))
     source, target = (side.lines for side in kept)
@@ -99,7 +109,7 @@ def refine(
 
 
 def register_many(
-    pairs: Iterable[tuple[LineSet, LineSet]],
+    pairs: Iterable[tuple[LinesLike, LinesLike]],
     *,
     processes: int = 1,
     matcher: MatcherSource = "invariant",
@@ -120,13 +130,14 @@ def register_many(
 
 
 def _registered(
-    pair: tuple[LineSet, LineSet], matcher: MatcherSource, settings: RegistrationSettings, seed: int
+    pair: tuple[LinesLike, LinesLike], matcher: MatcherSource, settings: RegistrationSettings, seed: int
 ) -> RegistrationResult:
     try:
         return register(*pair, matcher=matcher, settings=settings, seed=seed)
     except InputError as error:
         run = RunRecord(load_matcher(matcher).name, settings, seed)
-        return RegistrationResult.without_pose(str(error), (len(pair[0]), len(pair[1])), run)
+        counts = [len(side) if isinstance(side, LineSet) else 0 for side in pair]
+        return RegistrationResult.without_pose(str(error), (counts[0], counts[1]), run)
 
 
 def _of_whole_maps(

@@ -22,6 +22,8 @@ from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.matching import Matches
 from plueckernet.estimation.observability import UnobservableMotion
 from plueckernet.estimation.settings import RegistrationSettings
+from plueckernet.geometry.arrays import ArrayLike, as_floats
+from plueckernet.geometry.describing import table_html
 from plueckernet.geometry.pose import Pose, skew
 from plueckernet.io.atomic import atomic_write
 from plueckernet.io.files import read_json
@@ -69,7 +71,7 @@ class RunRecord:
     warnings: tuple[str, ...] = ()  # what was noticed about the maps
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RegistrationResult:
     """The outcome of :func:`plueckernet.register`.
 
@@ -127,6 +129,16 @@ class RegistrationResult:
             warnings=run.warnings,
         )
 
+    def __repr__(self) -> str:
+        pose = "no pose" if self.target_T_source is None else repr(self.target_T_source)
+        return (
+            f"RegistrationResult({self.status}, confidence {self.confidence:.3f}, {len(self.inliers)} inliers, {pose})"
+        )
+
+    def _repr_html_(self) -> str:
+        """A short table, for notebooks."""
+        return table_html(repr(self), [("reason", self.reason), *(("warning", text) for text in self.warnings)])
+
     def __bool__(self) -> bool:
         """The same as :attr:`ok`."""
         return self.ok
@@ -136,7 +148,7 @@ class RegistrationResult:
         """Whether the status is success."""
         return self.status is Status.SUCCESS
 
-    def covariance_at(self, point: Float[Tensor, "3"]) -> Float[Tensor, "6 6"]:
+    def covariance_at(self, point: ArrayLike) -> Float[Tensor, "6 6"]:
         """Covariance of the rotation and of the displacement of ``point``, given in the target frame.
 
         ``covariance`` is that of ``exp(xi) @ target_T_source``: its translation part is the displacement of the
@@ -145,7 +157,7 @@ class RegistrationResult:
         if self.covariance is None:
             raise ValueError("a failed registration has no covariance")
         change = torch.eye(6, dtype=self.covariance.dtype)
-        change[3:, :3] = -skew(point.to(self.covariance))
+        change[3:, :3] = -skew(as_floats(point, "point", (3,)).to(self.covariance))
         return change @ self.covariance @ change.mT
 
     def sigmas(self) -> tuple[float, float] | None:

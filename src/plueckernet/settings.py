@@ -1,4 +1,4 @@
-"""Checks that frozen settings make of their own fields in ``__post_init__``.
+"""Checks that frozen settings make of their own fields in ``__post_init__``, and changes that are given as text.
 
 Each check takes the settings and the names of fields. A field that is None follows the data and passes. The error names
 the class and the field.
@@ -7,10 +7,15 @@ the class and the field.
 from __future__ import annotations
 
 import math
-from dataclasses import fields, is_dataclass
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+import tomllib
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass, replace
+from types import NoneType
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from plueckernet.errors import InputError
+
+_T = TypeVar("_T")
 
 
 def check_positive(settings: object, *names: str) -> None:
@@ -75,3 +80,52 @@ def _numbers(settings: object, names: tuple[str, ...]) -> list[tuple[str, int | 
 
 def _error(settings: object, name: str, expected: str, value: object) -> InputError:
     return InputError(f"{type(settings).__name__}.{name}: expected {expected}, got {value!r}")
+
+
+def with_values(settings: _T, assignments: Iterable[str], option: str = "--set") -> _T:
+    """Settings with fields replaced by assignments such as ``judgement.min_confidence=0.8``.
+
+    Values are written as in TOML; ``none`` stands for None. An unknown field, or a value of another type than the one
+    it replaces, raises :class:`InputError`.
+    """
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        names = [name.strip() for name in key.split(".")]
+        if not equals or not all(names):
+            raise InputError(f"{option} {assignment}: expected name=value")
+        settings = _replaced(settings, names, _parsed(text.strip()), f"{option} {assignment}")
+    return settings
+
+
+def _replaced(settings: Any, names: list[str], value: Any, place: str) -> Any:
+    known = [item.name for item in fields(settings)]
+    if names[0] not in known:
+        raise InputError(f"{place}: unknown setting {names[0]!r}; available: {', '.join(known)}")
+    old = getattr(settings, names[0])
+    if len(names) > 1:
+        if not is_dataclass(old):
+            raise InputError(f"{place}: {names[0]} has no settings of its own")
+        return replace(settings, **{names[0]: _replaced(old, names[1:], value, place)})
+    if is_dataclass(old):
+        raise InputError(f"{place}: {names[0]} has settings of its own: {', '.join(f.name for f in fields(old))}")
+    hint = get_type_hints(type(settings))[names[0]]
+    kinds = [None if kind is NoneType else kind for kind in (get_args(hint) or (hint,))]
+    if value is None and None in kinds:
+        return replace(settings, **{names[0]: None})
+    if float in kinds and type(value) is int:
+        value = float(value)
+    if isinstance(old, tuple) and isinstance(value, list):
+        value = tuple(value)
+    if type(value) not in kinds and not (isinstance(old, tuple) and isinstance(value, tuple)) and value not in kinds:
+        raise InputError(f"{place}: expected {hint if get_args(hint) else hint.__name__}, got {value!r}")
+    return replace(settings, **{names[0]: value})
+
+
+def _parsed(text: str) -> Any:
+    """A value of TOML, None for ``none``; what is neither is text."""
+    if text.lower() == "none":
+        return None
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text

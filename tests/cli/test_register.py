@@ -12,6 +12,7 @@ import pytest
 import torch
 from tests.cli.helpers import chaos, house, run
 
+from plueckernet.cli.maps import ReadingOptions, _choices
 from plueckernet.estimation.judgement import JudgementSettings
 from plueckernet.geometry import Pose, Similarity
 from plueckernet.io import read_lines, write_lines
@@ -137,15 +138,15 @@ def test_bad_options(files: Files, options: list[str], complaint: str, capsys: p
     assert complaint in capsys.readouterr().err
 
 
-def test_level_of_detail_goes_to_the_cityjson_map(tmp_path: Path) -> None:
-    from plueckernet.cli.register import _levels
-
+def test_options_of_a_format_go_to_the_map_that_has_them(tmp_path: Path) -> None:
     city, table = tmp_path / "city.json", tmp_path / "table.txt"
     city.write_text('{"type": "CityJSON", "version": "2.0", "CityObjects": {}, "vertices": []}')
     table.write_text("1 2 3 4 5 6\n")
-    assert _levels((city, table), "2.2") == ["2.2", None]
-    assert _levels((table, table), "2.2") == ["2.2", "2.2"]  # reading raises the error
-    assert _levels((city, table), None) == [None, None]
+    with_level = ReadingOptions(lod="2.2")
+    assert _choices((city, table), with_level)[0] == [True, False]
+    assert _choices((table, table), with_level)[0] == [True, True]  # reading raises the error
+    assert _choices((city, table), ReadingOptions(formats=("txt", "cityjson"), lod="2.2"))[0] == [False, True]
+    assert _choices((city, table), ReadingOptions()) == ([False, False], [False, False])
 
 
 def test_plot(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

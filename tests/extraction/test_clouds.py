@@ -11,6 +11,8 @@ import pytest
 from plueckernet.errors import FormatError, InputError, MissingDependencyError
 from plueckernet.extraction import point_chunks, read_points
 from plueckernet.extraction.clouds.pcd import lzf_decompress
+from plueckernet.extraction.clouds.reading import is_cloud
+from plueckernet.io import read_lines, write_lines
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "scans"
 POINTS = np.round(np.random.default_rng(0).normal(0, 5, (40, 3)), 3)
@@ -210,3 +212,27 @@ def test_lzf_copies_that_overlap_themselves() -> None:
 )
 def test_published_clouds(name: str, count: int) -> None:
     assert read_points(SHARED / name).shape == (count, 3)
+
+
+def test_clouds_are_told_from_lines(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(8, 6))
+    for name, columns in (("a.txt", 3), ("a.csv", 4), ("a.npy", 3), ("a.xyz", 6), ("a.bin", 4)):
+        path = tmp_path / name
+        if name.endswith("npy"):
+            np.save(path, rows[:, :columns])
+        elif name.endswith("bin"):
+            rows[:, :columns].astype("<f4").tofile(path)
+        else:
+            np.savetxt(path, rows[:, :columns], delimiter="," if name.endswith("csv") else " ")
+        assert is_cloud(path), name
+    (tmp_path / "normals.csv").write_text("x,y,z,nx,ny,nz\n1,2,3,0,0,1\n")
+    assert is_cloud(tmp_path / "normals.csv")
+    with pytest.raises(FormatError, match=r"normals\.csv:1: columns x, y, z: a point cloud"):
+        read_lines(tmp_path / "normals.csv")
+    for name in ("b.obj", "b.txt", "b.csv", "b.npy", "b.ply", "b.npz"):
+        write_lines(tmp_path / name, rows)
+        assert not is_cloud(tmp_path / name), name
+    write_lines(tmp_path / "lines3D.bin", rows, format="limap2")
+    write_lines(tmp_path / "tracks.txt", rows, format="limap")
+    for name in ("lines3D.bin", "tracks.txt", "missing.xyz", "."):
+        assert not is_cloud(tmp_path / name), name

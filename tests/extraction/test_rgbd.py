@@ -9,6 +9,7 @@ import pytest
 
 from plueckernet.errors import MissingDependencyError, ShapeError
 from plueckernet.extraction import Intrinsics, RgbdSettings, extract_rgbd
+from plueckernet.extraction.extracted import SegmentArrays
 from plueckernet.extraction.rgbd import image_segments
 
 cv2 = pytest.importorskip("cv2", reason="opencv is not installed")
@@ -110,6 +111,16 @@ def test_covariance_tells_the_error_of_depth() -> None:
         square += (off**2 / np.einsum("i,nij,j->n", normal, result.covariance, normal)).tolist()
     assert 0.2 < np.mean(square) < 3.0
     assert np.linalg.eigvalsh(result.covariance).min() > -1e-12
+
+
+def test_lines_carry_the_noise_of_their_covariance() -> None:
+    ends = np.array([[[0.0, 0, 1], [0, 0, 2]], [[0, 0, 1], [1, 0, 1]]])
+    covariance = np.tile(np.diag([0.01, 0.04, 0.09, 0.01, 0.04, 0.09]), (2, 1, 1))
+    arrays = SegmentArrays(ends, np.ones(2, np.int64), np.zeros(2))
+    sigma = arrays.extracted(covariance).lines.sigma
+    assert sigma is not None
+    np.testing.assert_allclose(sigma, np.sqrt([(0.01 + 0.04) / 2, (0.04 + 0.09) / 2]))  # across z, across x
+    assert arrays.extracted().lines.sigma is None
 
 
 def test_a_blank_image_has_no_lines() -> None:

@@ -321,7 +321,7 @@ def test_cityjson_index_out_of_range(tmp_path: Path) -> None:
 
 
 def test_lod_is_for_cityjson(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="lod is for CityJSON; this is txt"):
+    with pytest.raises(InputError, match="lod is for CityJSON and CityGML; this is txt"):
         segments(tmp_path / "m.txt", "1 2 3 4 5 6\n", lod="2")
 
 

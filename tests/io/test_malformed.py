@@ -60,7 +60,7 @@ BAD_TEXT = [
     ("ply", PLY + PLY_EDGE + "0 0 0\n1 0 q\n0 1\n", 12, "found 'q'"),
     ("ply", PLY + PLY_EDGE + "0 0 0\n1 0 0\n0 2\n", None, "of 2 vertices"),
     ("ply", PLY + PLY_EDGE + "0 0 0\n1 0 0\n0 nan\n", None, "of 2 vertices"),
-    ("ply", PLY + "end_header\n0 0 0\n1 0 0\n", None, "no edges or faces"),
+    ("ply", PLY + "end_header\n0 0 0\n1 0 0\n", None, "a point cloud, not lines"),
     ("ply", PLY.replace("ascii", "utf8"), 2, "not a line of a PLY header"),
     ("ply", PLY.replace("double z", "double w") + PLY_EDGE + "0 0 0\n1 0 0\n0 1\n", None, "x, y, z"),
     ("cityjson", '{"type": "CityJSON",\n "vertices": [}', 2, "not JSON"),

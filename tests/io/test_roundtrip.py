@@ -14,7 +14,7 @@ from plueckernet.errors import InputError
 from plueckernet.geometry.lines import stack_lines
 from plueckernet.io import FORMATS, clip_to_ball, read_lines, read_lines_report, write_lines
 
-WRITABLE = [known.name for known in FORMATS if known.write is not None or known.name == "npz"]
+WRITABLE = [known.name for known in FORMATS if known.is_writable]
 
 
 @pytest.mark.parametrize("name", WRITABLE)

@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from plueckernet.cli.apply import apply
 from plueckernet.cli.convert import convert
 from plueckernet.cli.demo import demo
 from plueckernet.cli.evaluate import app as evaluate
@@ -20,6 +21,7 @@ from plueckernet.cli.extract import extract
 from plueckernet.cli.info import info
 from plueckernet.cli.odometry import odometry
 from plueckernet.cli.prepare import prepare
+from plueckernet.cli.refine import refine
 from plueckernet.cli.register import register
 from plueckernet.cli.report import TYPED
 from plueckernet.cli.reproduce import reproduce
@@ -29,13 +31,14 @@ from plueckernet.cli.weights import app as weights
 from plueckernet.errors import PlueckernetError, printable
 from plueckernet.version import __version__
 
-COMMANDS = (register, view, demo, convert, info, extract, prepare, odometry, train, reproduce)
+COMMANDS = (register, refine, apply, view, demo, convert, info, extract, prepare, odometry, train, reproduce)
 
 app = typer.Typer(
     name="plueckernet",
     help="Register 3D line maps without an initial guess.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 for command in COMMANDS:

@@ -7,11 +7,15 @@ from typing import Annotated
 
 import typer
 
+from plueckernet.cli.options import ForceOption, LodOption, StoreyOption, TypesOption
+
 
 def convert(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="File, or folder of LIMAP tracks, to read.")],
+    source: Annotated[Path, typer.Argument(metavar="IN", help="File, folder of LIMAP tracks, or COLMAP model.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="File to write.")],
-    lod: Annotated[str | None, typer.Option(help="Level of detail of CityJSON.", show_default="the highest")] = None,
+    lod: LodOption = None,
+    types: TypesOption = None,
+    storey: StoreyOption = None,
     from_format: Annotated[
         str | None, typer.Option("--from", metavar="FORMAT", help="Format of IN.", show_default="by content")
     ] = None,
@@ -25,16 +29,29 @@ def convert(
         float | None,
         typer.Option(metavar="RADIUS", help="Clip infinite lines to segments in a ball about the centre."),
     ] = None,
+    force: ForceOption = False,
 ) -> None:
     """Convert a line map to another format, without loss where the format allows it.
 
-    Formats: npy, npz, ply, dxf, obj, limap, line3dpp, csv, txt; cityjson can only be read.
+    Formats: npy, npz, ply, dxf, obj, limap2, limap, line3dpp, csv, txt; cityjson, gml, ifc and mesh can only be read.
     """
+    from plueckernet.cli.outputs import check_outputs
     from plueckernet.cli.progress import slow_bar
     from plueckernet.io import clip_to_ball, read_lines_report, write_lines
+    from plueckernet.io.writing import writable_format
 
+    if writable_format(target, to_format).name != "limap2":  # which is a folder
+        check_outputs([target], [source], force)
     with slow_bar(f"reading {source.name}") as progress:
-        report = read_lines_report(source, format=from_format, lod=lod, progress=progress, max_lines=max_lines)
+        report = read_lines_report(
+            source,
+            format=from_format,
+            lod=lod,
+            types=types or (),
+            storey=storey,
+            progress=progress,
+            max_lines=max_lines,
+        )
     lines = report.lines
     if clip is not None and lines.endpoints is None:
         lines = clip_to_ball(lines, clip)

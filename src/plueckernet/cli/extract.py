@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from plueckernet.cli.options import ForceOption
+
 if TYPE_CHECKING:
     from plueckernet.data.datasets.frames import CameraFrame
     from plueckernet.extraction import ExtractedLines
@@ -47,27 +49,35 @@ def extract(
         typer.Option(metavar="FX FY CX CY", help="Intrinsics of the camera, in pixels."),
     ] = None,
     depth_unit: Annotated[float, typer.Option(help="Metres per unit of DEPTH.")] = 0.001,
+    from_format: Annotated[
+        str | None, typer.Option("--from", metavar="FORMAT", help="Format of CLOUD.", show_default="by content")
+    ] = None,
+    force: ForceOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Extract straight edges from a point cloud, or from colour images with depth, as a line map.
 
     Clouds: PLY, PCD, LAS, LAZ, E57, VTK, NPY, KITTI's .bin, and text (XYZ, PTS, CSV).
     """
+    from plueckernet.cli.outputs import check_outputs
     from plueckernet.cli.progress import slow_bar
     from plueckernet.errors import InputError
     from plueckernet.extraction import PointCloudSettings, extract_lines
+    from plueckernet.io.writing import writable_format
 
+    check_outputs([quality, *([] if rgbd and len(inputs) == 1 else [out])], inputs, force)
     if rgbd:
         _frames(inputs, out, intrinsics, depth_unit, min_length, quality, quiet)
         return
     if len(inputs) != 1:
         raise InputError(f"expected one point cloud, got {len(inputs)} files; images with depth need --rgbd")
+    writable_format(out)
     settings = PointCloudSettings(
         spacing=_positive("--spacing", spacing), min_length=_positive("--min-length", min_length),
         viewpoint=viewpoint, tile_points=tile_points,
     )  # fmt: skip
     with slow_bar(f"extracting lines from {inputs[0].name}") as progress:
-        extracted = extract_lines(inputs[0], settings, progress)
+        extracted = extract_lines(inputs[0], settings, progress, format=from_format)
     _write(extracted, inputs[0], out, quality, quiet)
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from plueckernet.cli.options import LodOption, StoreyOption, TypesOption
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
@@ -21,7 +23,9 @@ _BAR_CELLS = 24
 
 def info(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Line maps to describe.")],
-    lod: Annotated[str | None, typer.Option(help="Level of detail of CityJSON.", show_default="the highest")] = None,
+    lod: LodOption = None,
+    types: TypesOption = None,
+    storey: StoreyOption = None,
     from_format: Annotated[
         str | None, typer.Option("--from", metavar="FORMAT", help="Format of the files.", show_default="by content")
     ] = None,
@@ -40,7 +44,9 @@ def info(
     for path in files:
         try:
             with slow_bar(f"reading {path.name}") as progress:
-                report = read_lines_report(path, format=from_format, lod=lod, progress=progress)
+                report = read_lines_report(
+                    path, format=from_format, lod=lod, types=types or (), storey=storey, progress=progress
+                )
         except PlueckernetError as error:  # the other files may be fine
             typer.echo(f"error: {error}", err=True)
             failed = True
@@ -56,8 +62,8 @@ def info(
 
 
 def _as_object(report: ReadReport, summary: Summary) -> dict[str, Any]:
-    head = {"file": str(report.path), "format": report.format, "dropped": report.dropped, "notes": report.notes}
-    return head | asdict(summary)
+    head = {"file": str(report.path), "format": report.format, "crs": report.crs}
+    return head | {"dropped": report.dropped, "notes": report.notes} | asdict(summary)
 
 
 def _as_table(report: ReadReport, summary: Summary) -> Table:
@@ -75,6 +81,7 @@ def _as_table(report: ReadReport, summary: Summary) -> Table:
 
 def _rows(report: ReadReport, summary: Summary) -> Iterator[tuple[str, str]]:
     yield "format", report.format
+    yield "CRS", report.crs or "not named in the file"
     yield "lines", f"{summary.count} {'segments' if summary.segments else 'infinite lines'}"
     for reason, count in report.dropped.items():
         yield "left out", f"{count}: {reason}"

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from plueckernet.cli.options import MatcherOption, SetOption
+
 if TYPE_CHECKING:
     from plueckernet.data.datasets import SensorFrame
     from plueckernet.io.trajectories import Trajectory
@@ -30,6 +32,8 @@ def odometry(
             "--local-map/--frame-to-frame", help="Refine each frame on the recent lines, or only register it."
         ),
     ] = True,
+    matcher: MatcherOption = "invariant",
+    settings: SetOption = None,
 ) -> None:
     """Track a sensor: register each frame to the previous one, without an initial guess.
 
@@ -39,9 +43,13 @@ def odometry(
     from plueckernet.cli.progress import slow_bar
     from plueckernet.data.datasets import CloudFrame, open_sequence
     from plueckernet.errors import FormatError, InputError
+    from plueckernet.matchers import load_matcher
     from plueckernet.odometry import OdometrySettings, track
     from plueckernet.sensing import frame_lines
+    from plueckernet.settings import with_values
 
+    chosen = with_values(OdometrySettings(local_map=local_map), settings or ())
+    line_matcher = load_matcher(matcher)
     frames = open_sequence(sequence, layout)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -52,7 +60,7 @@ def odometry(
 
         def read() -> Iterator[tuple[str, float, Any]]:
             for index, frame in enumerate(frames):
-                progress(index / len(frames))
+                progress(index / len(frames), frame.name)
                 try:
                     lines = frame_lines(frame)
                 except FormatError as error:
@@ -63,7 +71,7 @@ def odometry(
                 kept.append(frame)
                 yield frame.name, frame.time, lines
 
-        result = track(read(), settings=OdometrySettings(local_map=local_map))
+        result = track(read(), settings=chosen, matcher=line_matcher)
     frames = kept
     drift = _drift(result, frames)
     for note in _write(out, result, frames, drift):

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Timer
-from typing import Any
+from typing import Any, Protocol
 
 _BAR_DELAY = 2.0  # seconds before the bar appears
 
 
+class ProgressReport(Protocol):
+    """Called with the progress in [0, 1] and, where there are several, the stage that begins."""
+
+    def __call__(self, fraction: float, stage: str = "") -> None:
+        """Show the progress."""
+        ...
+
+
 @contextmanager
-def slow_bar(text: str) -> Iterator[Callable[[float], None]]:
+def slow_bar(text: str) -> Iterator[ProgressReport]:
     """Show a bar on stderr once the block has run for two seconds; the block reports its progress in [0, 1].
 
-    The bar pulses until the first report. Nothing is shown if stderr is not a terminal.
+    A stage that the block reports is shown beside the text. The bar pulses until the first report. Nothing is shown if
+    stderr is not a terminal.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -23,11 +32,15 @@ def slow_bar(text: str) -> Iterator[Callable[[float], None]]:
     console = Console(stderr=True)
     bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     task = bar.add_task(text, total=None)
+
+    def report(fraction: float, stage: str = "") -> None:
+        bar.update(task, total=1.0, completed=fraction, description=f"{text}: {stage}" if stage else None)
+
     timer = Timer(_BAR_DELAY, bar.start)
     timer.daemon = True
     timer.start()
     try:
-        yield lambda fraction: bar.update(task, total=1.0, completed=fraction)
+        yield report
     finally:
         timer.cancel()
         timer.join()

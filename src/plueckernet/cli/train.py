@@ -30,7 +30,7 @@ def train(
     Exit code 0: finished or time limit reached; 130: interrupted, with a checkpoint; 2: bad input.
     """
     from plueckernet import training
-    from plueckernet.cli.register import check_device
+    from plueckernet.cli.options import check_device
 
     check_device(device)
     loaded = training.load_config(config, settings or ())

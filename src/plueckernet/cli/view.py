@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from plueckernet.cli.options import FromOption, MatcherOption, SetOption
+
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
@@ -16,15 +18,26 @@ def view(
     target: Annotated[Path | None, typer.Argument(metavar="[TARGET]", help="Line map that stays.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; the default is this machine only.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port; if it is taken, the next free one.")] = 8080,
+    matcher: MatcherOption = "invariant",
+    settings: SetOption = None,
+    from_format: FromOption = None,
 ) -> None:
     """Open two line maps in the browser to register, inspect, correct, refine and export them."""
+    from plueckernet.cli.maps import ReadingOptions
+    from plueckernet.estimation.settings import RegistrationSettings
+    from plueckernet.matchers import load_matcher
+    from plueckernet.settings import with_values
     from plueckernet.viewer import Viewer
 
+    chosen = with_values(RegistrationSettings(), settings or ())
+    line_matcher = load_matcher(matcher)
+    formats = ReadingOptions(tuple(from_format or ()))
     viewer = Viewer(host, port)
+    viewer.session.use(line_matcher, chosen)
     try:
-        for side, path in (("source", source), ("target", target)):
+        for side, path, place in (("source", source, 0), ("target", target, 1)):
             if path is not None:
-                viewer.load("source" if side == "source" else "target", path)
+                viewer.load("source" if side == "source" else "target", path, formats.format_of(place))
         for line in access_hints(host, viewer.port, viewer.url):
             typer.echo(line)
         viewer.server.sleep_forever()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -18,6 +18,8 @@ from plueckernet.geometry.pose import Pose, Similarity, skew
 from plueckernet.settings import check_positive
 
 MIN_LINES = 3  # of each map; messages spell it
+_NOISE_QUANTILE = 0.9  # of the sigmas of lines; larger ones are outliers and do not set the common noise
+_MAX_NOISE_FACTOR = 20.0  # by which the noise of a line may differ from the common noise, either way
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,10 @@ def normalize_maps(
     source, target = source.shifted(offsets[0]).replaced(ids=None), target.shifted(offsets[1]).replaced(ids=None)
     unit = math.sqrt(_radius(source) * _radius(target))
     origin = torch.zeros_like(offsets[0])
-    sides = [AnchoredLines.of(_scaled(lines, 1 / unit), origin) for lines in (source, target)]
+    sides = [
+        replace(AnchoredLines.of(_scaled(lines, 1 / unit), origin), noise_factor=factor)
+        for lines, factor in zip((source, target), _noise_factors(source, target), strict=True)
+    ]
     cores = [_core(side, max_lines) for side in sides]
     if inlier_distance is None:
         spacings = [
@@ -164,6 +169,22 @@ def _check_maps(source: LineSet, target: LineSet) -> None:
             raise InputError(f"{name} has coordinates that are not finite")
         if lines.endpoints is not None and not bool((lines.lengths() > 0).all()):
             raise InputError(f"{name} has segments without length: {int((lines.lengths() == 0).sum())}")
+
+
+def _noise_factors(source: LineSet, target: LineSet) -> list[Tensor | None]:
+    """The noise of each line relative to that of all lines whose noise is known; None where it is not.
+
+    The common noise is estimated from residuals, because the sigmas of a reconstruction are rarely right in scale.
+    """
+    known = [lines.sigma for lines in (source, target) if lines.sigma is not None]
+    if not known:
+        return [None, None]
+    sigmas = torch.cat(known)
+    common = sigmas.clamp_max(sigmas.quantile(_NOISE_QUANTILE)).square().mean().sqrt()
+    return [
+        None if lines.sigma is None else (lines.sigma / common).clamp(1 / _MAX_NOISE_FACTOR, _MAX_NOISE_FACTOR)
+        for lines in (source, target)
+    ]
 
 
 def _derived_distance(spacings: list[float], settings: ThresholdSettings) -> float:

@@ -22,7 +22,7 @@ def refine_matches(
     pose: Pose, source: AnchoredLines, target: AnchoredLines, noise: NoiseModel, iterations: int = 20
 ) -> Refinement | None:
     """Maximum likelihood on row matches with known noise; wrong matches are gated out."""
-    sigma = noise.sigmas(source.lines), noise.sigmas(target.lines)
+    sigma = source.sigmas(noise), target.sigmas(noise)
     for _ in range(iterations + 1):
         residuals = line_residuals(pose, source.lines, target.lines, source.anchor, target.anchor)
         value, jacobian = whitened(residuals, *variances(residuals, *sigma))

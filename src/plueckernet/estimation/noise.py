@@ -2,7 +2,8 @@
 
 For a match with lever ``s`` the residuals of :mod:`plueckernet.geometry.residuals` have on each axis the variances
 ``2 position^2 + s^2 sd^2`` and ``sd^2 + td^2``, where ``sd`` and ``td`` are the direction sigmas of the two lines. For
-segments ``sd^2 = direction^2 + 2 (endpoint / length)^2``. All are linear in the squared parameters.
+segments ``sd^2 = direction^2 + 2 (endpoint / length)^2``. All are linear in the squared parameters. Where the noise of
+each line is known, all sigmas of a line are multiplied by its noise factor, and the common noise is estimated.
 
 Direction errors have heavier tails than position errors, because some lines are observed well and some badly. They
 follow Student's t distribution: a normal distribution whose variance has a scale for each match,
@@ -77,12 +78,13 @@ def tail_density(square: Float[Tensor, " k"], degrees_of_freedom: float) -> Floa
     return (1 + square / (free - 2)) ** (-(free + 2) / 2) * (free / (free - 2))
 
 
-def robust_noise(noise: NoiseModel, residuals: Residuals) -> NoiseModel:
+def robust_noise(noise: NoiseModel, residuals: Residuals, source: AnchoredLines, target: AnchoredLines) -> NoiseModel:
     """From medians, for matches of which some are wrong; the lengths of segments do not enter."""
-    turn = residuals.direction.norm(dim=-1).median() / _RAYLEIGH_MEDIAN / math.sqrt(2)
+    noisier = source.noise_square + target.noise_square  # 2 for lines like all others
+    turn = (residuals.direction.norm(dim=-1) / noisier.sqrt()).median() / _RAYLEIGH_MEDIAN
     direction = max(float(turn), NOISE_FLOOR)
-    carried = direction**2 * residuals.lever.square()
-    ratio = residuals.position.norm(dim=-1) / (2 * noise.position**2 + carried).sqrt()
+    carried = direction**2 * residuals.lever.square() * source.noise_square
+    ratio = residuals.position.norm(dim=-1) / (noisier * noise.position**2 + carried).sqrt()
     position = max(float(ratio.median()) / _RAYLEIGH_MEDIAN * noise.position, NOISE_FLOOR)
     return NoiseModel(position, direction)
 
@@ -99,19 +101,19 @@ def fitted_noise(
 
     ``variance_scale`` is the :func:`direction_variance_scale` of each match.
     """
-    sd, td = noise.sigmas(source.lines)[1].square(), noise.sigmas(target.lines)[1].square()
+    sd, td = source.sigmas(noise)[1].square(), target.sigmas(noise)[1].square()
     square = residuals.direction.square().mean(-1) / variance_scale
     weight = trust / (sd + td).square()
-    constant = torch.full_like(square, 2.0)
+    noisier = source.noise_square + target.noise_square
     if source.half_length is None or target.half_length is None:
-        direction, endpoint = float((weight * square).sum() / (weight * constant).sum()), 0.0
+        direction, endpoint = float((weight * noisier * square).sum() / (weight * noisier.square()).sum()), 0.0
     else:
-        inverse = source.half_length.square().reciprocal() + target.half_length.square().reciprocal()
-        direction, endpoint = _non_negative(weight, square, constant, 0.5 * inverse)  # 2 (1/l^2 + 1/l'^2)
+        inverse = source.noise_square / source.half_length.square() + target.noise_square / target.half_length.square()
+        direction, endpoint = _non_negative(weight, square, noisier, 0.5 * inverse)  # 2 (1/l^2 + 1/l'^2)
     model = NoiseModel(noise.position, max(math.sqrt(direction), NOISE_FLOOR), math.sqrt(endpoint))
-    carried = residuals.lever.square() * model.sigmas(source.lines)[1].square() * variance_scale
-    weight = trust / (2 * noise.position**2 + carried).square()
-    excess = (weight * (residuals.position.square().mean(-1) - carried)).sum() / (2 * weight.sum())
+    carried = residuals.lever.square() * source.sigmas(model)[1].square() * variance_scale
+    weight = trust / (noisier * noise.position**2 + carried).square() * noisier
+    excess = (weight * (residuals.position.square().mean(-1) - carried)).sum() / (weight * noisier).sum()
     position = max(float(excess), (_MIN_POSITION_RATIO * noise.position) ** 2, NOISE_FLOOR**2)
     return NoiseModel(math.sqrt(position), model.direction, model.endpoint)
 

@@ -275,7 +275,7 @@ def _fit(
         return None
     source, target = source[pairs.rows[:, 0]], target[pairs.rows[:, 1]]
     residuals = line_residuals(pose, source.lines, target.lines, source.anchor, target.anchor)
-    (sp, sd), (tp, td) = noise.sigmas(source.lines), noise.sigmas(target.lines)
+    (sp, sd), (tp, td) = source.sigmas(noise), target.sigmas(noise)
     turn = sd.square() + td.square()
     square = residuals.direction.square().sum(-1) / turn
     free = settings.noise.degrees_of_freedom
@@ -309,7 +309,7 @@ def _rough_noise(model: NoiseModel, fit: _Fit, settings: RefinementSettings) -> 
     """
     likely = fit.weight > settings.likely_probability
     rows = likely if int(likely.sum()) >= 3 else fit.weight > 0
-    estimate = robust_noise(model, fit.residuals[rows])
+    estimate = robust_noise(model, fit.residuals[rows], fit.source[rows], fit.target[rows])
     limit = settings.noise.max_decrease
     return replace(
         estimate,

@@ -16,6 +16,7 @@ from torch import Tensor
 from plueckernet.errors import InputError
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
+from plueckernet.geometry.residuals import NoiseModel
 
 # Entries of a temporary tensor. Small blocks stay in the cache and below the size at which the allocator returns memory
 # to the system after every operation. Larger blocks were several times slower.
@@ -39,6 +40,7 @@ class AnchoredLines:
     lines: LineSet
     anchor: Float[Tensor, "n 3"]
     half_length: Float[Tensor, " n"] | None  # of segments, about the anchor; None for infinite lines
+    noise_factor: Float[Tensor, " n"] | None = None  # of each line, by which its noise differs from that of the maps
 
     @classmethod
     def of(cls, lines: LineSet, reference: Float[Tensor, "3"] | None = None) -> AnchoredLines:
@@ -53,7 +55,8 @@ class AnchoredLines:
     def to(self, where: torch.device | torch.dtype | str) -> AnchoredLines:
         """Move to a device or a dtype."""
         half_length = None if self.half_length is None else self.half_length.to(where)
-        return AnchoredLines(self.lines.to(where), self.anchor.to(where), half_length)
+        factor = None if self.noise_factor is None else self.noise_factor.to(where)
+        return AnchoredLines(self.lines.to(where), self.anchor.to(where), half_length, factor)
 
     @property
     def segment_half_length(self) -> Float[Tensor, " n"]:
@@ -67,7 +70,20 @@ class AnchoredLines:
 
     def __getitem__(self, index: Tensor) -> AnchoredLines:
         half_length = None if self.half_length is None else self.half_length[index]
-        return AnchoredLines(self.lines[index], self.anchor[index], half_length)
+        factor = None if self.noise_factor is None else self.noise_factor[index]
+        return AnchoredLines(self.lines[index], self.anchor[index], half_length, factor)
+
+    @property
+    def noise_square(self) -> Float[Tensor, " n"]:
+        """The square of the noise factor; 1 where the noise of each line is not known."""
+        return torch.ones_like(self.anchor[:, 0]) if self.noise_factor is None else self.noise_factor.square()
+
+    def sigmas(self, noise: NoiseModel) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+        """Position and direction sigma of each line."""
+        position, direction = noise.sigmas(self.lines)
+        if self.noise_factor is None:
+            return position, direction
+        return position * self.noise_factor, direction * self.noise_factor
 
 
 class RowScorer:

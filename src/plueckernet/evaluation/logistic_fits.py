@@ -10,8 +10,14 @@ from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.optimize import minimize
-from scipy.special import logsumexp, softmax
+
+from plueckernet.errors import MissingDependencyError
+
+try:
+    from scipy.optimize import minimize
+    from scipy.special import logsumexp, softmax
+except ModuleNotFoundError as missing:
+    raise MissingDependencyError("scipy", "evaluate") from missing
 
 _SHRINKAGE = 0.5  # of the squared weight of a standardised feature
 _MIN_DEVIATION = 1e-9

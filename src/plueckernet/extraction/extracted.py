@@ -17,7 +17,7 @@ class ExtractedLines:
     """Segments found in sensor data and how well the data support each.
 
     Attributes:
-        lines: The segments, in the frame of the data.
+        lines: The segments, in the frame of the data, with their noise where that of the sensor is modelled.
         support: Number of input points (pixels with depth, for images) that support each segment.
         residual: Root mean square distance of the supporting points from the segment, in metres.
         covariance: Covariance of both end points ``(x1, y1, z1, x2, y2, z2)``, where the sensor's noise is modelled.
@@ -74,5 +74,20 @@ class SegmentArrays:
 
     def extracted(self, covariance: Float64[np.ndarray, "n 6 6"] | None = None) -> ExtractedLines:
         """The public value."""
-        lines = LineSet.from_segments(torch.from_numpy(np.ascontiguousarray(self.ends)))
+        sigma = None if covariance is None else _noise_across(self.ends, covariance)
+        lines = LineSet.from_segments(torch.from_numpy(np.ascontiguousarray(self.ends)), sigma=sigma)
         return ExtractedLines(lines, self.support, self.residual, covariance)
+
+
+def _noise_across(
+    ends: Float64[np.ndarray, "n 2 3"], covariance: Float64[np.ndarray, "n 6 6"]
+) -> Float64[np.ndarray, " n"]:
+    """The standard deviation of a segment's ends on each axis across it: the root of the mean over ends and axes."""
+    along = ends[:, 1] - ends[:, 0]
+    along = along / np.linalg.norm(along, axis=1, keepdims=True)
+    blocks = covariance.reshape(-1, 2, 3, 2, 3)
+    total = np.zeros(len(ends))
+    for end in range(2):
+        block = blocks[:, end, :, end]
+        total += np.trace(block, axis1=1, axis2=2) - np.einsum("ni,nij,nj->n", along, block, along)
+    return np.asarray(np.sqrt(total / 4))

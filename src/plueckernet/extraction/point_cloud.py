@@ -162,6 +162,8 @@ def extract_lines(
     points: Float[np.ndarray, "n 3"] | str | Path,
     settings: PointCloudSettings = PointCloudSettings(),
     progress: Callable[[float], None] | None = None,
+    *,
+    format: str | None = None,
 ) -> ExtractedLines:
     """Segments at the edges of the planes in a point cloud.
 
@@ -171,6 +173,7 @@ def extract_lines(
         points: Coordinates in metres, or a file of them (see `read_points`); points that are not finite are left out.
         settings: See :class:`PointCloudSettings`.
         progress: Called from time to time with the fraction done, in [0, 1].
+        format: Format of a file, one of the names in `CLOUD_FORMATS`; by default content and suffix decide.
 
     Raises:
         FormatError: The file cannot be read.
@@ -183,7 +186,7 @@ def extract_lines(
         scales.append(scale)
         return segments
 
-    chunks = point_chunks(points) if isinstance(points, str | Path) else _array_chunks(points)
+    chunks = point_chunks(points, format=format) if isinstance(points, str | Path) else _array_chunks(points)
     segments = tiled(chunks, settings.tile_points, work, progress or (lambda _: None), settings.tiles)
     if not scales:
         raise InputError(f"{points if isinstance(points, str | Path) else 'points'}: no points with finite coordinates")

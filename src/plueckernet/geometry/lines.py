@@ -15,16 +15,22 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize, pad
 
-from plueckernet.errors import InputError
+from plueckernet.errors import InputError, ShapeError
+from plueckernet.geometry.arrays import ArrayLike, as_floats, as_integers
+from plueckernet.geometry.describing import segments_html
 from plueckernet.geometry.pose import Pose, Similarity
 
+_KNOWLEDGE = ("sigma", "views")  # what is known about each line beside where it is
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class LineSet:
     """``n`` lines, or a batch of such sets padded to one length.
 
     ``endpoints`` is set if the lines are segments, ``ids`` if the lines have numbers other than their index, and
-    ``mask`` (True for real lines) if the set is padded.
+    ``mask`` (True for real lines) if the set is padded. ``sigma`` is set if the noise of each line is known: the
+    standard deviation of its position on each axis across it, in the unit of the map. ``views`` is set if it is known
+    how many images or scans saw each line.
     """
 
     direction: Float[Tensor, "*batch n 3"]
@@ -32,32 +38,51 @@ class LineSet:
     endpoints: Float[Tensor, "*batch n 2 3"] | None = None
     ids: Int[Tensor, "*batch n"] | None = None
     mask: Bool[Tensor, "*batch n"] | None = None
+    sigma: Float[Tensor, "*batch n"] | None = None
+    views: Int[Tensor, "*batch n"] | None = None
 
     # Construction
 
     @classmethod
     def from_segments(
-        cls, endpoints: Float[Tensor, "*batch n 2 3"], ids: Int[Tensor, "*batch n"] | None = None
+        cls, endpoints: ArrayLike, ids: ArrayLike | None = None, sigma: ArrayLike | None = None
     ) -> LineSet:
-        """Lines through pairs of points; equal or non-finite points raise :class:`InputError`."""
+        """Lines through pairs of points; equal or non-finite points raise :class:`InputError`.
+
+        Args:
+            endpoints: ``(*batch, n, 2, 3)`` or ``(*batch, n, 6)``: tensor, NumPy array or list.
+            ids: A number for each line.
+            sigma: The noise of each line, see :class:`LineSet`.
+        """
+        endpoints = as_floats(endpoints, "endpoints", ("n", 2, 3), ("n", 6))
+        if endpoints.shape[-2:] != (2, 3):
+            endpoints = endpoints.unflatten(-1, (2, 3))
         start, end = endpoints.unbind(-2)
         direction = _unit(end - start, "segment has no length")
-        return LineSet(direction, torch.linalg.cross((start + end) / 2, direction), endpoints, ids)
+        moment = torch.linalg.cross((start + end) / 2, direction)
+        count = endpoints.shape[:-2]
+        if ids is not None:
+            ids = _one_each(as_integers(ids, "ids", count), "ids", count)
+        if sigma is not None:
+            sigma = _checked_sigma(_one_each(as_floats(sigma, "sigma", count).to(endpoints), "sigma", count))
+        return LineSet(direction, moment, endpoints, ids, sigma=sigma)
 
     @classmethod
-    def from_point_direction(
-        cls, point: Float[Tensor, "*batch n 3"], direction: Float[Tensor, "*batch n 3"]
-    ) -> LineSet:
-        """Infinite lines through points; directions need not be unit vectors."""
+    def from_point_direction(cls, point: ArrayLike, direction: ArrayLike) -> LineSet:
+        """Infinite lines through points ``(*batch, n, 3)``; directions need not be unit vectors."""
+        point, direction = as_floats(point, "point", ("n", 3)), as_floats(direction, "direction", ("n", 3))
+        if point.shape != direction.shape:
+            raise ShapeError("direction", point.shape, direction.shape)
         direction = _unit(direction, "direction is zero")
         return LineSet(direction, torch.linalg.cross(point, direction))
 
     @classmethod
-    def from_pluecker(cls, coordinates: Float[Tensor, "*batch n 6"]) -> LineSet:
-        """Infinite lines from ``(moment, direction)`` up to scale.
+    def from_pluecker(cls, coordinates: ArrayLike) -> LineSet:
+        """Infinite lines from ``(moment, direction)``, ``(*batch, n, 6)``, up to scale.
 
         Coordinates with ``m . d != 0`` do not describe a line; the moment is projected orthogonally to the direction.
         """
+        coordinates = as_floats(coordinates, "coordinates", ("n", 6))
         moment, direction = coordinates[..., :3], coordinates[..., 3:]
         length = direction.norm(dim=-1, keepdim=True)
         direction = _unit(direction, "direction is zero")
@@ -68,6 +93,18 @@ class LineSet:
 
     def __len__(self) -> int:
         return self.direction.shape[-2]
+
+    def __repr__(self) -> str:
+        kind = "infinite lines" if self.endpoints is None else "segments"
+        batch = "".join(f"{size} × " for size in self.direction.shape[:-2])
+        known = [name for name in ("ids", "mask", *_KNOWLEDGE) if getattr(self, name) is not None]
+        also = f", with {', '.join(known)}" if known else ""
+        return f"LineSet({batch}{len(self)} {kind}{also})"
+
+    def _repr_html_(self) -> str:
+        """The segments from above, for notebooks."""
+        drawn = None if self.endpoints is None else self.endpoints.reshape(-1, 2, 3)
+        return segments_html(repr(self), drawn)
 
     def pluecker(self) -> Float[Tensor, "*batch n 6"]:
         """``(moment, direction)``, six numbers per line."""
@@ -119,7 +156,10 @@ class LineSet:
         endpoints = None
         if self.endpoints is not None:
             endpoints = motion.act(self.endpoints.flatten(-3, -2)).unflatten(-2, (-1, 2))
-        return LineSet(direction, moment, endpoints, self.ids, self.mask)
+        moved = self.replaced(direction=direction, moment=moment, endpoints=endpoints)
+        if self.sigma is not None and isinstance(motion, Similarity):
+            return moved.replaced(sigma=motion.scale[..., None] * self.sigma)
+        return moved
 
     def shifted(self, offset: Float[Tensor, "*batch 3"]) -> LineSet:
         """Subtract ``offset``, for example to remove the origin of a national grid.
@@ -209,7 +249,39 @@ def stack_lines(sets: Sequence[LineSet]) -> LineSet:
         endpoints=stacked([lines._segments() for lines in sets]) if segments else None,
         ids=stacked([_arange(lines) if lines.ids is None else lines.ids for lines in sets]),
         mask=mask,
+        **{name: stacked(tensors) for name in _KNOWLEDGE if (tensors := _of_all(sets, name)) is not None},
     )
+
+
+def join_lines(sets: Sequence[LineSet]) -> LineSet:
+    """The lines of several unbatched sets as one set, in their order.
+
+    Endpoints, ids, sigma and views are kept if all sets have them. The frames and units have to be the same.
+    """
+    if not sets:
+        raise InputError("no line sets to join")
+    names = ("direction", "moment", "endpoints", "ids", *_KNOWLEDGE)
+    sets = [lines if lines.mask is None else lines.replaced(mask=None)[lines.mask] for lines in sets]
+    joined = {name: torch.cat(tensors) for name in names if (tensors := _of_all(sets, name)) is not None}
+    return LineSet(**joined)
+
+
+def _of_all(sets: Sequence[LineSet], name: str) -> list[Tensor] | None:
+    """This field of all sets; None if one lacks it."""
+    tensors = [getattr(lines, name) for lines in sets]
+    return None if any(tensor is None for tensor in tensors) else tensors
+
+
+def _one_each(values: Tensor, name: str, count: tuple[int, ...]) -> Tensor:
+    if values.shape != count:
+        raise ShapeError(name, count, values.shape)
+    return values
+
+
+def _checked_sigma(sigma: Tensor) -> Tensor:
+    if not bool(((sigma > 0) & torch.isfinite(sigma)).all()):
+        raise InputError("sigma: expected positive numbers")
+    return sigma
 
 
 def _arange(lines: LineSet) -> Tensor:

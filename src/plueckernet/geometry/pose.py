@@ -7,15 +7,18 @@ and in the unit of the map.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, overload, runtime_checkable
+from typing import Any, Protocol, TypeVar, overload, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from plueckernet.errors import InputError, ShapeError
+from plueckernet.errors import InputError
+from plueckernet.geometry.arrays import ArrayLike, as_floats
+from plueckernet.geometry.describing import point_text, table_html
 
 _SMALL_ANGLE = 1e-4  # rad; below it the closed forms lose precision and their Taylor series are exact to 1e-16
 _Moved = TypeVar("_Moved", covariant=True)
@@ -30,7 +33,7 @@ class Movable(Protocol[_Moved]):
         ...
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Pose:
     """A rigid motion ``x -> R x + t`` (SE(3)), or a batch of them."""
 
@@ -44,10 +47,9 @@ class Pose:
         return Pose(eye, torch.zeros(*batch, 3, dtype=dtype, device=device))
 
     @classmethod
-    def from_matrix(cls, matrix: Float[Tensor, "*batch 4 4"]) -> Pose:
-        """Read ``[[R, t], [0, 1]]``; a matrix that is not a rigid motion raises :class:`InputError`."""
-        if matrix.shape[-2:] != (4, 4):
-            raise ShapeError("matrix", ("...", 4, 4), matrix.shape)
+    def from_matrix(cls, matrix: ArrayLike) -> Pose:
+        """Read ``[[R, t], [0, 1]]``, ``(*batch, 4, 4)``; what is not a rigid motion raises :class:`InputError`."""
+        matrix = as_floats(matrix, "matrix", (4, 4))
         if not bool(torch.isfinite(matrix).all()):
             raise InputError("the matrix has numbers that are not finite")
         rotation = matrix[..., :3, :3]
@@ -56,6 +58,14 @@ class Pose:
         if not (orthogonal and bool((torch.linalg.det(rotation) > 0).all())):
             raise InputError("the upper left 3x3 block is not a rotation matrix")
         return Pose(rotation, matrix[..., :3, 3])
+
+    @classmethod
+    def from_quaternion(cls, quaternion: ArrayLike, translation: ArrayLike) -> Pose:
+        """From ``(w, x, y, z)``, ``(*batch, 4)``, of any length but zero, and a translation ``(*batch, 3)``."""
+        quaternion = as_floats(quaternion, "quaternion", (4,))
+        if not bool((quaternion.norm(dim=-1) > 0).all()):
+            raise InputError("quaternion: expected a length above zero")
+        return Pose(rotation_from_quaternion(quaternion), as_floats(translation, "translation", (3,)).to(quaternion))
 
     @classmethod
     def random(
@@ -105,6 +115,10 @@ class Pose:
         lower = torch.cat([skew(self.translation) @ self.rotation, self.rotation], -1)
         return torch.cat([torch.cat([self.rotation, zero], -1), lower], -2)
 
+    def quaternion(self) -> Float[Tensor, "*batch 4"]:
+        """The rotation as a unit quaternion ``(w, x, y, z)`` with ``w >= 0``."""
+        return quaternion_from_rotation(self.rotation)
+
     def act(self, points: Float[Tensor, "*points 3"]) -> Float[Tensor, "*moved 3"]:
         """Move points; with a batch of poses ``(*batch,)`` the points are ``(*batch, n, 3)`` or ``(n, 3)``."""
         return points @ self.rotation.mT + self.translation[..., None, :]
@@ -124,19 +138,33 @@ class Pose:
     @overload
     def __matmul__(self, other: Pose) -> Pose: ...
     @overload
-    def __matmul__(self, other: Tensor) -> Tensor: ...
-    @overload
     def __matmul__(self, other: Movable[_Moved]) -> _Moved: ...
+    @overload
+    def __matmul__(self, other: ArrayLike) -> Any: ...
     def __matmul__(self, other):  # type: ignore[no-untyped-def]
+        """Compose with a pose; or move lines or points, which may be a tensor, a NumPy array or a list."""
         if isinstance(other, Pose):
             return Pose(
                 self.rotation @ other.rotation,
                 _matvec(self.rotation, other.translation) + self.translation,
             )
-        return self.act(other) if isinstance(other, Tensor) else other.moved_by(self)
+        return _moved(self, other)
+
+    def __repr__(self) -> str:
+        if self.translation.ndim > 1:
+            return f"Pose(batch of {' × '.join(map(str, self.translation.shape[:-1]))})"
+        omega = rotation_log(self.rotation.detach())
+        angle = float(omega.norm())
+        axis = f" about {point_text(omega / angle)}" if angle > 0 else ""
+        return f"Pose({math.degrees(angle):.3f}°{axis}, translation {point_text(self.translation)})"
+
+    def _repr_html_(self) -> str:
+        """The matrix, for notebooks."""
+        rows = self.matrix().tolist() if self.translation.ndim == 1 else []
+        return table_html(repr(self), [("", "   ".join(f"{value:.6g}" for value in row)) for row in rows])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Similarity:
     """A similarity ``x -> s R x + t`` (Sim(3)), or a batch of them."""
 
@@ -175,6 +203,10 @@ class Similarity:
         """``[[s R, [t]x R], [0, R]]``, acting on ``(moment, direction)``; directions stay unit vectors."""
         return _line_motion(self.scale[..., None, None] * self.rotation, self.rotation, self.translation)
 
+    def to(self, where: torch.device | torch.dtype | str) -> Similarity:
+        """Move to a device or a dtype."""
+        return Similarity(self.scale.to(where), self.rotation.to(where), self.translation.to(where))
+
     def act(self, points: Float[Tensor, "*points 3"]) -> Float[Tensor, "*moved 3"]:
         """Move points, batched as in :meth:`Pose.act`."""
         return self.scale[..., None, None] * (points @ self.rotation.mT) + self.translation[..., None, :]
@@ -182,14 +214,35 @@ class Similarity:
     @overload
     def __matmul__(self, other: Similarity) -> Similarity: ...
     @overload
-    def __matmul__(self, other: Tensor) -> Tensor: ...
-    @overload
     def __matmul__(self, other: Movable[_Moved]) -> _Moved: ...
+    @overload
+    def __matmul__(self, other: ArrayLike) -> Any: ...
     def __matmul__(self, other):  # type: ignore[no-untyped-def]
         if isinstance(other, Similarity):
             moved = self.scale[..., None] * _matvec(self.rotation, other.translation)
             return Similarity(self.scale * other.scale, self.rotation @ other.rotation, moved + self.translation)
-        return self.act(other) if isinstance(other, Tensor) else other.moved_by(self)
+        return _moved(self, other)
+
+    def __repr__(self) -> str:
+        if self.translation.ndim > 1:
+            return f"Similarity(batch of {' × '.join(map(str, self.translation.shape[:-1]))})"
+        return f"Similarity(scale {float(self.scale):.6g}, {Pose(self.rotation, self.translation)!r})"
+
+
+def _moved(motion: Pose | Similarity, other: Any) -> Any:
+    """``motion @ other`` for lines or points; NumPy arrays and lists give a NumPy array.
+
+    Points of another floating-point type than the motion give the more precise type of the two. One point gives one.
+    """
+    if not isinstance(other, Tensor) and isinstance(other, Movable):
+        return other.moved_by(motion)
+    points = as_floats(other, "points", (3,))
+    kind = torch.promote_types(points.dtype, motion.rotation.dtype)
+    exact = motion if motion.rotation.dtype == kind else motion.to(kind)
+    moved = exact.act(points.to(kind))
+    if points.ndim == 1 and motion.translation.ndim == 1:
+        moved = moved[0]
+    return moved if isinstance(other, Tensor) else moved.detach().cpu().numpy()
 
 
 def skew(vector: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 3 3"]:

@@ -2,21 +2,24 @@
 
 Segments are an array `(n, 6)` or `(n, 2, 3)`. In an archive its name is `endpoints`, `segments` or `lines`; any name is
 accepted if no other array has such a shape. Infinite lines are the arrays `direction` and `moment`, `(n, 3)` each.
+The arrays `ids`, `sigma` and `views` have a number for each line.
 Pickled objects are never loaded.
 """
 
 from __future__ import annotations
 
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from math import prod
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float64, Shaped
+from torch import Tensor
 
 from plueckernet.errors import FormatError
+from plueckernet.geometry.lines import LineSet
 from plueckernet.io.atomic import atomic_write_bytes
 from plueckernet.io.source import RawLines, Source
 
@@ -25,6 +28,12 @@ ZIP_MAGIC = b"PK\x03\x04"
 _SEGMENT_NAMES = ("endpoints", "segments", "lines")
 _SEGMENT_SHAPES = ((6,), (2, 3))
 _BYTES_PER_LINE = 48  # of six float64
+# What is stored for each line beside its coordinates: kinds of numbers that are read, the kind kept, and its words.
+_PER_LINE: dict[str, tuple[str, type[np.generic], str]] = {
+    "ids": ("iu", np.int64, "integers"),
+    "sigma": ("fiu", np.float64, "numbers"),
+    "views": ("iu", np.int64, "integers"),
+}
 
 
 def recognises_npy(source: Source) -> bool:
@@ -56,17 +65,22 @@ def read_npz(source: Source) -> RawLines:
             entries = [entry for entry in archive.infolist() if entry.filename.endswith(".npy")]
             members = {entry.filename.removesuffix(".npy"): _Member.of(archive, entry, source) for entry in entries}
             raw = _infinite(members, source) or _named_segments(members, source)
-            ids = members["ids"].load() if "ids" in members else None
+            arrays = {name: members[name].load() for name in _PER_LINE if name in members}
     except FormatError:
         raise
     except Exception as error:
         raise source.error(f"damaged or unsupported .npz: {error}") from error
-    if ids is None:
-        return raw
     count = len(raw.endpoints if raw.endpoints is not None else raw.pluecker)  # type: ignore[arg-type]
-    if ids.shape != (count,) or ids.dtype.kind not in "iu":
-        raise source.error(f"ids: expected {count} integers, found {ids.dtype} of shape {ids.shape}")
-    return RawLines(raw.endpoints, raw.pluecker, ids.astype(np.int64), raw.notes)
+    for name, (kinds, kind, words) in _PER_LINE.items():
+        values = arrays.get(name)
+        if values is None:
+            continue
+        if values.shape != (count,) or values.dtype.kind not in kinds:
+            raise source.error(f"{name}: expected {count} {words}, found {values.dtype} of shape {values.shape}")
+        raw = replace(raw, **{name: values.astype(kind)})  # type: ignore[arg-type]
+    if raw.sigma is not None and not (np.isfinite(raw.sigma) & (raw.sigma > 0)).all():
+        raise source.error("sigma: expected positive numbers")
+    return raw
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,10 +118,19 @@ def write_npy(path: Path, endpoints: Float64[np.ndarray, "n 2 3"]) -> None:
         np.save(handle, endpoints, allow_pickle=False)
 
 
-def write_npz(path: Path, arrays: dict[str, Shaped[np.ndarray, "*shape"]]) -> None:
-    """Write named arrays."""
+def write_npz(path: Path, lines: LineSet) -> None:
+    """Write all that the lines have, as named arrays."""
+    names = ("direction", "moment") if lines.endpoints is None else ("endpoints",)
+    arrays = {name: _array(getattr(lines, name), np.float64) for name in names}
+    for name, (_, kind, _words) in _PER_LINE.items():
+        if getattr(lines, name) is not None:
+            arrays[name] = _array(getattr(lines, name), kind)
     with atomic_write_bytes(path) as handle:
         np.savez(handle, allow_pickle=False, **arrays)
+
+
+def _array(tensor: Tensor, kind: type[np.generic]) -> Shaped[np.ndarray, "*shape"]:
+    return tensor.detach().cpu().numpy().astype(kind)
 
 
 def _infinite(members: dict[str, _Member], source: Source) -> RawLines | None:

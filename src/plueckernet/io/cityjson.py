@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from plueckernet.errors import FormatError
+from plueckernet.io.crs import short_name
 from plueckernet.io.edges import ring_edges, unique_edges
 from plueckernet.io.files import read_json
 from plueckernet.io.source import RawLines, Source
@@ -40,7 +41,13 @@ def read(source: Source) -> RawLines:
     except _MALFORMED as error:
         raise source.error(f"malformed CityJSON: {type(error).__name__}: {error}") from error
     points = np.concatenate([np.empty((0, 3)), *corners])
-    return RawLines(unique_edges(points, np.arange(len(points)).reshape(-1, 2)), notes=notes)
+    return RawLines(unique_edges(points, np.arange(len(points)).reshape(-1, 2)), notes=notes, crs=_crs(city))
+
+
+def _crs(city: _Json) -> str | None:
+    """The reference system: a URL, or the number that version 1.0 called `crs`."""
+    name = city.get("metadata", {}).get("referenceSystem")
+    return short_name(name) if isinstance(name, str) and name else None
 
 
 def _load(source: Source) -> _Json:

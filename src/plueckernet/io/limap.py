@@ -1,4 +1,4 @@
-"""LIMAP: a folder of line tracks, a single track, or all tracks in one `alltracks.txt`.
+"""LIMAP 1: a folder of line tracks, a single track, or all tracks in one `alltracks.txt`.
 
 A track file `track_7.txt` starts with its 3D segment in six numbers, then `n_segments n_images` and `image_id_list …`.
 `alltracks.txt` starts with the number of tracks; each has five lines: `id n_segments n_images`, the two end points,
@@ -19,7 +19,7 @@ from plueckernet.io.atomic import atomic_write
 from plueckernet.io.rows import write_rows
 from plueckernet.io.source import RawLines, Source, is_count, is_number, numbers, shown
 
-_TRACK_NAME = re.compile(r"track_(\d{1,15})\.txt")
+TRACK_NAME = re.compile(r"track_(\d{1,15})\.txt")
 _LINES_PER_TRACK = 5
 _MIN_TRACK_BYTES = 18  # three lines of three digits
 
@@ -63,10 +63,12 @@ def _is_alltracks(rows: list[list[str]]) -> bool:
 
 
 def _read_folder(source: Source) -> RawLines:
-    entries = ((_TRACK_NAME.fullmatch(path.name), path) for path in source.path.iterdir())
+    entries = ((TRACK_NAME.fullmatch(path.name), path) for path in source.path.iterdir())
     tracks = sorted((int(match[1]), path) for match, path in entries if match)
+    if not tracks and any((source.path / name).is_file() for name in ("points3D.bin", "points3D.txt")):
+        raise FormatError(source.path, "a COLMAP model without lines: no structures/lines3D of LIMAP 2")
     if not tracks:
-        raise FormatError(source.path, "the folder has no LIMAP track_*.txt")
+        raise FormatError(source.path, "the folder has no LIMAP track_*.txt and no structures/lines3D.bin")
     values = []
     for place, (_, path) in enumerate(tracks):
         values.append(_track_segment(Source(path)))

@@ -73,6 +73,8 @@ def read(source: Source) -> RawLines:
     header = read_header(source)
     names = [element.name for element in header.elements]
     wanted = "edge" if "edge" in names else "face"
+    if names == ["vertex"]:
+        raise source.error("a point cloud, not lines: `plueckernet extract` finds the lines in it")
     if "vertex" not in names or wanted not in names:
         raise source.error(f"no edges or faces between vertices, only: {', '.join(names) or 'nothing'}")
     last = max(names.index("vertex"), names.index(wanted))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,6 +35,7 @@ class ReadReport:
         lines: The usable lines.
         dropped: Number of skipped lines by reason.
         notes: Remarks about how the file was read.
+        crs: The coordinate reference system that the file names, such as `EPSG:25832`.
     """
 
     path: Path
@@ -42,10 +43,17 @@ class ReadReport:
     lines: LineSet
     dropped: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    crs: str | None = None
 
 
 def read_lines(
-    path: str | Path, *, format: str | None = None, lod: str | float | None = None, max_lines: int = MAX_LINES
+    path: str | Path,
+    *,
+    format: str | None = None,
+    lod: str | float | None = None,
+    types: Sequence[str] = (),
+    storey: str | None = None,
+    max_lines: int = MAX_LINES,
 ) -> LineSet:
     """Read a line map in float64.
 
@@ -53,16 +61,18 @@ def read_lines(
     `plueckernet`; `ids` then has the index in the file of each remaining line. Every other problem raises.
 
     Args:
-        path: The file, or a folder of LIMAP tracks.
+        path: The file, a folder of LIMAP tracks, or a COLMAP model with the lines of LIMAP 2.
         format: One of the names in `FORMATS`; by default the content decides, otherwise the suffix.
-        lod: Level of detail of CityJSON, such as `"2.2"`; by default the highest of each object.
+        lod: Level of detail of CityJSON or CityGML, such as `"2.2"`; by default the highest of each object.
+        types: Types of elements of IFC, such as `"IfcWall"`, with those derived from them; by default all.
+        storey: Name of a storey of IFC; by default all.
         max_lines: The largest number of lines where a small file can declare many: repeated blocks of DXF, templates of
             CityJSON, compressed NPZ.
 
     Raises:
         FormatError: The file cannot be read; the message names the file and, for text, the line.
     """
-    report = read_lines_report(path, format=format, lod=lod, max_lines=max_lines)
+    report = read_lines_report(path, format=format, lod=lod, types=types, storey=storey, max_lines=max_lines)
     for reason, count in report.dropped.items():
         _log.warning("%s: skipped %d lines: %s", path, count, reason)
     return report.lines
@@ -71,20 +81,24 @@ def read_lines(
 def read_lines_report(
     path: str | Path,
     *,
+    progress: Callable[[float], None] | None = None,
     format: str | None = None,
     lod: str | float | None = None,
-    progress: Callable[[float], None] | None = None,
+    types: Sequence[str] = (),
+    storey: str | None = None,
     max_lines: int = MAX_LINES,
 ) -> ReadReport:
     """Read a line map like `read_lines`, and report what was read and what was skipped."""
-    source = Source(Path(path), lod=_level_of_detail(lod), progress=progress, max_lines=max_lines)
+    source = Source(Path(path), _level_of_detail(lod), progress, tuple(types), storey, max_lines)
     check_regular(source.path)
     try:
         if not source.path.stat().st_size and source.path.is_file():
             raise source.error("the file is empty")
         chosen = format_of_content(source) if format is None else format_named(format)
-        if lod is not None and chosen.name != "cityjson":
-            raise InputError(f"{path}: lod is for CityJSON; this is {chosen.name}")
+        if lod is not None and not chosen.has_levels:
+            raise InputError(f"{path}: lod is for CityJSON and CityGML; this is {chosen.name}")
+        if (types or storey is not None) and not chosen.has_elements:
+            raise InputError(f"{path}: types and storey are for IFC; this is {chosen.name}")
         raw = chosen.read(source)
     except OSError as error:
         raise FormatError(path, (error.strerror or str(error)).lower()) from error
@@ -92,7 +106,7 @@ def read_lines_report(
     if len(lines) == 0:
         reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items()) or "none at all"
         raise source.error(f"no usable lines: {reasons}")
-    return ReadReport(source.path, chosen.name, lines, dropped, raw.notes)
+    return ReadReport(source.path, chosen.name, lines, dropped, raw.notes, raw.crs)
 
 
 def _level_of_detail(lod: str | float | None) -> str | None:
@@ -119,7 +133,10 @@ def _cleaned(raw: RawLines) -> tuple[LineSet, dict[str, int]]:
     dropped = {NOT_FINITE: int((~finite).sum()), ZERO_LENGTH: int(zero.sum())}
     kept = torch.from_numpy(np.ascontiguousarray(values[keep] if not keep.all() else values))
     lines = LineSet.from_segments(kept) if raw.endpoints is not None else _infinite(kept)
-    return lines.replaced(ids=_ids(raw, keep)), {reason: count for reason, count in dropped.items() if count}
+    known = {"sigma": raw.sigma, "views": raw.views}
+    fields = {name: torch.from_numpy(np.array(values[keep])) for name, values in known.items() if values is not None}
+    lines = lines.replaced(ids=_ids(raw, keep), **fields)
+    return lines, {reason: count for reason, count in dropped.items() if count}
 
 
 def _lengths(values: Float64[np.ndarray, "n _ _"] | Float64[np.ndarray, "n 6"]) -> Float64[np.ndarray, " n"]:

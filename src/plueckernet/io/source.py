@@ -29,6 +29,8 @@ class Source:
     Attributes:
         path: The file or folder.
         lod: The requested level of detail, for formats that have several.
+        types: Types of elements to read, for formats that have elements; all by default.
+        storey: Name of the storey to read, for formats that have storeys.
         progress: Called regularly with the fraction of the file that has been read, in [0, 1].
         max_lines: The largest number of lines where a small file can declare many: repeated blocks, compressed arrays.
     """
@@ -36,6 +38,8 @@ class Source:
     path: Path
     lod: str | None = None
     progress: Callable[[float], None] | None = None
+    types: tuple[str, ...] = ()
+    storey: str | None = None
     max_lines: int = MAX_LINES
 
     @cached_property
@@ -100,12 +104,18 @@ class RawLines:
         pluecker: Six numbers per infinite line; exactly one of `endpoints` and `pluecker` is set.
         ids: The ids of the lines in the file, if it has any.
         notes: Remarks for the user about how the file was read.
+        sigma: The noise of each line, if the file has it; see `LineSet`.
+        views: How many images or scans saw each line, if the file has it.
+        crs: The coordinate reference system that the file names.
     """
 
     endpoints: Float64[np.ndarray, "n 2 3"] | None = None
     pluecker: Float64[np.ndarray, "n 6"] | None = None
     ids: Int64[np.ndarray, " n"] | None = None
     notes: tuple[str, ...] = ()
+    sigma: Float64[np.ndarray, " n"] | None = None
+    views: Int64[np.ndarray, " n"] | None = None
+    crs: str | None = None
 
 
 def shown(token: str, limit: int = 40) -> str:

@@ -52,6 +52,8 @@ def read(source: Source) -> RawLines:
             started, separator = True, _separator(row)
             names = _split(row, separator)
             if not any(map(_starts_number, names)):
+                if {"x", "y", "z"} <= {name.strip("\"'").lower() for name in names}:
+                    raise source.error("columns x, y, z: a point cloud, not lines; see `plueckernet extract`", number)
                 width, pick = _header(names)
                 continue
         fields = row.split(separator)

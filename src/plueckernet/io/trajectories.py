@@ -78,14 +78,14 @@ def write_tum_trajectory(path: str | Path, trajectory: Trajectory) -> None:
     with atomic_write(path) as stream:
         stream.write("# time x y z qx qy qz qw\n")
         for time, *values in torch.cat(columns, 1).tolist():
-            stream.write(f"{time:.6f} {' '.join(f'{value:.9f}' for value in values)}\n")
+            stream.write(f"{time:.6f} {' '.join(f'{value:.12f}' for value in values)}\n")
 
 
 def write_kitti_trajectory(path: str | Path, trajectory: Trajectory) -> None:
     """Write ``[R | t]`` row by row, atomically."""
     rows = trajectory.world_T_sensor.matrix()[:, :3].flatten(1)
     with atomic_write(path) as stream:
-        stream.writelines(f"{' '.join(f'{value:.9e}' for value in row)}\n" for row in rows.tolist())
+        stream.writelines(f"{' '.join(f'{value:.15e}' for value in row)}\n" for row in rows.tolist())
 
 
 def _rows(path: Path, width: int) -> list[list[float]]:

@@ -117,6 +117,11 @@ def _check_card(document: Mapping[str, Any], path: Path) -> None:
 def pretrained_path(name: str | Path) -> Path:
     """The file of that name of the package, or the file itself; one that is not there raises :class:`InputError`."""
     path = Path(name)
+    if path.is_dir():
+        raise InputError(
+            f"{name}: a folder, not a file of weights; if it is that of a training, export its best checkpoint:"
+            f" plueckernet weights export {name} --out FOLDER"
+        )
     if path.suffix != ".safetensors":
         path = _FOLDER / f"{name}.safetensors"
     if not path.is_file():

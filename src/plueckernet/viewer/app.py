@@ -67,9 +67,9 @@ class Viewer:
         """The address of the page, with the token without which nothing is answered."""
         return self._gate.url(self.port)
 
-    def load(self, side: Side, path: Path) -> None:
+    def load(self, side: Side, path: Path, format: str | None = None) -> None:
         """Read a map from a file and show it."""
-        report = self.session.load(side, path)
+        report = self.session.load(side, path, format)
         kind = "infinite lines" if report.lines.endpoints is None else "segments"
         left = "".join(f"; left out {count}: {reason}" for reason, count in report.dropped.items())
         self._labels[side].content = _map(side, f"{path.name} ({report.format}): {len(report.lines):,} {kind}{left}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +15,7 @@ from plueckernet.errors import InputError
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.io import ReadReport, read_lines_report
+from plueckernet.matchers import MatcherSource
 from plueckernet.registration import refine, register
 from plueckernet.report import About, report_html
 from plueckernet.report.frame import DrawingFrame
@@ -51,15 +52,20 @@ class Session:
         self.result: RegistrationResult | None = None
         self.choices: dict[str, Pose] = {}  # the poses that can be shown, by name
         self.view: PoseView | None = None
+        self.use("invariant", RegistrationSettings())
+
+    def use(self, matcher: MatcherSource, settings: RegistrationSettings) -> None:
+        """Register and refine with this matcher and these settings."""
+        self._matcher, self._settings = matcher, settings
 
     @property
     def ready(self) -> bool:
         """Whether both maps are loaded."""
         return len(self.maps) == 2
 
-    def load(self, side: Side, path: Path) -> ReadReport:
+    def load(self, side: Side, path: Path, format: str | None = None) -> ReadReport:
         """Read a map and drop the result, which belongs to other maps."""
-        report = read_lines_report(path)
+        report = read_lines_report(path, format=format)
         self.maps[side] = report
         self.result, self.choices, self.view = None, {}, None
         return report
@@ -71,7 +77,7 @@ class Session:
 
     def register(self, on_stage: Callable[[str], None] | None = None) -> RegistrationResult:
         """Register the maps and show the pose or, after a failure, the best candidate."""
-        result = register(*self._lines(), on_stage=on_stage)
+        result = register(*self._lines(), matcher=self._matcher, settings=self._settings, on_stage=on_stage)
         poses = [] if result.target_T_source is None else [result.target_T_source]
         poses += [alternative.target_T_source for alternative in result.alternatives]
         choices = dict(zip(pose_names(result), poses, strict=True))
@@ -83,7 +89,7 @@ class Session:
     def choose(self, name: str) -> None:
         """Show one of the poses."""
         inlier_distance = self._inlier_distance()
-        settings = RegistrationSettings(inlier_distance=MAX_THRESHOLD_FACTOR * inlier_distance)
+        settings = replace(self._settings, inlier_distance=MAX_THRESHOLD_FACTOR * inlier_distance)
         pose = self.choices[name]
         pairs, residuals = coincident_lines(*self._lines(), pose, settings=settings)
         self.view = PoseView(name, pose, inlier_distance, pairs.numpy(), residuals.numpy())
@@ -97,7 +103,7 @@ class Session:
         """Refine the pose that is shown; if it is accepted, it becomes the result."""
         if self.view is None:
             raise InputError("there is no pose to refine: register the maps or move the source by hand")
-        result = refine(*self._lines(), self.view.pose)
+        result = refine(*self._lines(), self.view.pose, matcher=self._matcher, settings=self._settings)
         if result.target_T_source is None:
             raise InputError(f"no pose near this one was accepted: {result.reason}")
         self.result = result

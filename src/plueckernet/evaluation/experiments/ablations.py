@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
 
-from plueckernet.errors import FormatError, InputError
+from plueckernet.errors import FormatError, InputError, MissingDependencyError
 from plueckernet.evaluation.documents import ResultDocument, read_result
 from plueckernet.evaluation.experiments.base import Experiment
 from plueckernet.evaluation.experiments.plan import DATASETS
@@ -171,6 +170,11 @@ def _verdict(lost: float, margin: float) -> str:
 
 def _compared(full: np.ndarray, other: np.ndarray, spread: float, freedom: int) -> tuple[float, float]:
     """The recall lost, and its margin: seeds vary, and so do pairs, which are the same for both designs."""
+    try:
+        from scipy.stats import t as student
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError("scipy", "evaluate") from error
+
     by_pair = full.mean(0) - other.mean(0)
     of_seeds = spread * math.sqrt(1 / len(full) + 1 / len(other))
     of_pairs = float(by_pair.std(ddof=1)) / math.sqrt(len(by_pair)) if len(by_pair) > 1 else math.inf

@@ -20,7 +20,9 @@ _KINDS = {"F": "f", "I": "i", "U": "u"}
 
 
 @dataclass(frozen=True)
-class _Header:
+class PcdHeader:
+    """The lines up to `DATA`: fields of a point, number of points, encoding and number of lines."""
+
     fields: np.dtype[np.void]
     count: int
     data: str
@@ -36,7 +38,7 @@ def recognises_pcd(source: Source) -> bool:
 def read_pcd(source: Source, size: int) -> Chunks:
     """The points, ``size`` at a time; compressed points all at once."""
     with source.path.open("rb") as handle:
-        header = _header(handle, source)
+        header = read_header(handle, source)
         if header.data == "ascii":
             yield from _ascii(handle, header, source, size)
         elif header.data == "binary":
@@ -46,12 +48,15 @@ def read_pcd(source: Source, size: int) -> Chunks:
             for first in range(0, header.count, size):
                 wanted = min(size, header.count - first)
                 data = handle.read(wanted * header.fields.itemsize)
-                yield _coordinates(np.frombuffer(data, header.fields, wanted))
+                yield _coordinates(read_table(data, header, wanted, source))
         else:
-            yield from _uncompressed(handle.read(), header, source, size)
+            table = uncompressed(handle.read(), header, source)
+            for first in range(0, header.count, size):
+                yield _coordinates(table[first : first + size])
 
 
-def _header(handle: BinaryIO, source: Source) -> _Header:
+def read_header(handle: BinaryIO, source: Source) -> PcdHeader:
+    """Parse the lines up to `DATA`."""
     entries: dict[str, list[str]] = {}
     for number in range(1, _MAX_HEADER_LINES):
         words = handle.readline(_MAX_HEADER_LINE).decode("ascii", errors="replace").partition("#")[0].split()
@@ -62,7 +67,7 @@ def _header(handle: BinaryIO, source: Source) -> _Header:
     raise source.error("no DATA line in the header")
 
 
-def _checked(entries: dict[str, list[str]], number: int, source: Source) -> _Header:
+def _checked(entries: dict[str, list[str]], number: int, source: Source) -> PcdHeader:
     names, sizes, kinds = (entries.get(key, []) for key in ("FIELDS", "SIZE", "TYPE"))
     repeats = entries.get("COUNT", ["1"] * len(names))
     agree = len(names) == len(sizes) == len(kinds) == len(repeats) and all(map(is_count, sizes + repeats))
@@ -82,7 +87,7 @@ def _checked(entries: dict[str, list[str]], number: int, source: Source) -> _Hea
     data = (entries["DATA"] or [""])[0].lower()
     if data not in ("ascii", "binary", "binary_compressed"):
         raise source.error(f"expected DATA ascii, binary or binary_compressed, found {shown(data)}", number)
-    return _Header(fields, _count(entries, number, source), data, number)
+    return PcdHeader(fields, _count(entries, number, source), data, number)
 
 
 def _count(entries: dict[str, list[str]], number: int, source: Source) -> int:
@@ -94,7 +99,7 @@ def _count(entries: dict[str, list[str]], number: int, source: Source) -> int:
     return prod(map(int, values))
 
 
-def _ascii(handle: BinaryIO, header: _Header, source: Source, size: int) -> Chunks:
+def _ascii(handle: BinaryIO, header: PcdHeader, source: Source, size: int) -> Chunks:
     starts = np.cumsum([0] + [header.fields[name].shape[0] for name in header.fields.names or ()])
     columns = [int(starts[(header.fields.names or ()).index(axis)]) for axis in "xyz"]
     rows: list[list[float]] = []
@@ -116,12 +121,19 @@ def _ascii(handle: BinaryIO, header: _Header, source: Source, size: int) -> Chun
         yield np.array(rows)
 
 
+def read_table(data: bytes, header: PcdHeader, wanted: int, source: Source) -> Shaped[np.ndarray, " n"]:
+    """Points of binary data."""
+    if len(data) < wanted * header.fields.itemsize:
+        raise source.error(f"the file ends before its {header.count} points")
+    return np.frombuffer(data, header.fields, wanted)
+
+
 def _coordinates(table: Shaped[np.ndarray, " n"]) -> Float64[np.ndarray, "n 3"]:
     return np.stack([table[axis][:, 0] for axis in "xyz"], axis=1).astype(np.float64)
 
 
-def _uncompressed(data: bytes, header: _Header, source: Source, size: int) -> Chunks:
-    """Compressed points, of which each field is stored for all points before the next field."""
+def uncompressed(data: bytes, header: PcdHeader, source: Source) -> Shaped[np.ndarray, " n"]:
+    """The table of compressed data, in which each field is stored for all points before the next field."""
     packed, full = (int(length) for length in np.frombuffer(data[:8].ljust(8, b"\0"), "<u4"))
     if full != header.count * header.fields.itemsize or packed + 8 > len(data) or full > _MAX_LZF_RATIO * packed:
         raise source.error(f"compressed data do not contain {header.count} points")
@@ -133,16 +145,13 @@ def _uncompressed(data: bytes, header: _Header, source: Source, size: int) -> Ch
         plain = lzf_decompress(data[8 : 8 + packed], full)
     except (IndexError, ValueError):
         raise source.error("compressed data are damaged") from None
-    columns = {}
+    table = np.empty(header.count, header.fields)
     start = 0
     for name in header.fields.names or ():
         kind = header.fields[name]
-        if name in "xyz":
-            values = np.frombuffer(plain, kind.base, header.count * kind.shape[0], start)
-            columns[name] = values.reshape(-1, kind.shape[0])[:, 0]
+        table[name] = np.frombuffer(plain, kind.base, header.count * kind.shape[0], start).reshape(-1, kind.shape[0])
         start += header.count * kind.itemsize
-    for first in range(0, header.count, size):
-        yield np.stack([columns[axis][first : first + size] for axis in "xyz"], axis=1).astype(np.float64)
+    return table
 
 
 def lzf_decompress(data: bytes, size: int) -> bytearray:

@@ -12,9 +12,10 @@ from jaxtyping import Float64
 from plueckernet.errors import FormatError, InputError
 from plueckernet.extraction.clouds import arrays, pcd, ply, surveys, text
 from plueckernet.extraction.clouds.chunks import Chunks
+from plueckernet.io import limap, limap2
 from plueckernet.io import ply as line_ply
 from plueckernet.io.files import check_regular
-from plueckernet.io.source import Source
+from plueckernet.io.source import Source, is_number
 
 CHUNK = 1_000_000  # points read at a time
 
@@ -41,6 +42,39 @@ CLOUD_FORMATS = (
     CloudFormat("bin", (".bin",), arrays.read_bin),
     CloudFormat("text", (".xyz", ".txt", ".csv", ".pts", ".asc"), text.read_table),
 )
+
+
+_POINT_COLUMNS = (3, 4)  # of points, without and with an intensity; segments have six
+_ONLY_CLOUDS = {".xyz", ".pts", ".asc", ".vtk", ".las", ".laz", ".e57", ".pcd"}
+
+
+def is_cloud(path: Path) -> bool:
+    """Whether a file has points and no lines: by its signature, its elements or columns, or its suffix."""
+    if not path.is_file():
+        return False
+    source = Source(path)
+    if surveys.recognises_las(source) or surveys.recognises_e57(source) or pcd.recognises_pcd(source):
+        return True
+    if line_ply.recognises(source):
+        return {element.name for element in line_ply.read_header(source).elements if element.count} == {"vertex"}
+    suffix = path.suffix.lower()
+    if arrays.recognises_npy(source):
+        return _columns_of_array(path) in _POINT_COLUMNS
+    if suffix in (".txt", ".csv") and len(source.head_rows) > 1:
+        names, fields = (row.replace(";", ",").replace(",", " ").split() for row in source.head_rows[:2])
+        if {"x", "y", "z"} <= {name.strip("\"'").lower() for name in names}:
+            return True
+        return len(fields) in _POINT_COLUMNS and all(map(is_number, fields)) and not limap.recognises(source)
+    return suffix in _ONLY_CLOUDS or (suffix == ".bin" and not limap2.recognises(source))
+
+
+def _columns_of_array(path: Path) -> int:
+    """Number of columns of a table; 0 for any other array."""
+    try:
+        shape = np.load(path, mmap_mode="r", allow_pickle=False).shape
+    except (ValueError, EOFError, OSError):
+        return 0
+    return int(shape[1]) if len(shape) == 2 else 0
 
 
 def point_chunks(path: str | Path, size: int = CHUNK, *, format: str | None = None) -> Chunks:

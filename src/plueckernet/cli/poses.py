@@ -1,0 +1,27 @@
+"""Poses in files: a result of `register`, or a 4x4 matrix as text, as CloudCompare reads and writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from plueckernet.geometry import Pose
+
+
+def read_pose(path: Path) -> Pose:
+    """``target_T_source`` of a result, or a matrix; a failed registration raises :class:`FormatError`."""
+    from plueckernet.errors import FormatError
+    from plueckernet.io.matrices import read_matrix
+    from plueckernet.result import RegistrationResult
+
+    try:
+        is_json = path.read_bytes().lstrip()[:1] == b"{"
+    except OSError as error:
+        raise FormatError(path, (error.strerror or str(error)).lower()) from error
+    if not is_json:
+        return read_matrix(path)
+    result = RegistrationResult.load(path)
+    if result.target_T_source is None:
+        raise FormatError(path, f"this registration has no pose: {result.reason}")
+    return result.target_T_source

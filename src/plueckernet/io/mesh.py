@@ -1,0 +1,45 @@
+"""Meshes of any format that trimesh reads, as their feature edges."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+
+from plueckernet.errors import MissingDependencyError
+from plueckernet.io.meshes import mesh_feature_edges
+from plueckernet.io.source import RawLines, Source
+
+_SIGNATURES = (b"glTF", b"OFF", b"solid ")
+
+
+def recognises(source: Source) -> bool:
+    """Whether the file starts as GLB, OFF or ASCII STL does; binary STL has no signature."""
+    return source.head.startswith(_SIGNATURES)
+
+
+def read(source: Source) -> RawLines:
+    """Read the edges at which the mesh ends, and those at which its faces meet at 20° or more."""
+    try:
+        import trimesh
+    except ImportError:
+        raise MissingDependencyError("trimesh", "mesh") from None
+    logging.getLogger("trimesh").setLevel(logging.ERROR)
+    try:
+        mesh = trimesh.load(source.path, force="mesh", process=False, file_type=_file_type(source))
+    except Exception as error:  # every format has its own parser and errors
+        raise source.error(f"not readable as a mesh: {error}") from error
+    if not isinstance(mesh, trimesh.Trimesh):
+        raise source.error("the file has no faces")
+    faces = np.asarray(mesh.faces, dtype=np.int64)
+    if not len(faces):
+        raise source.error("the file has no faces")
+    edges = mesh_feature_edges(np.asarray(mesh.vertices, dtype=np.float64), faces)
+    return RawLines(edges, notes=(f"{len(faces)} triangles read as their {len(edges)} feature edges",))
+
+
+def _file_type(source: Source) -> str | None:
+    """The type by content where the suffix may not tell it."""
+    if source.head.startswith(b"glTF"):
+        return "glb"
+    return "off" if source.head.startswith(b"OFF") else None

@@ -1,0 +1,217 @@
+"""COLMAP models, text or binary, with rigs, frames and the lines of LIMAP 2.
+
+An image has the pose `camera_T_world`, a frame `rig_T_world`. If the world moves by `x' = s R x + t`, such a pose
+`(Q, q)` becomes `(Q R^T, s q - Q R^T t)`: the scale of the model, and with it that of the camera's frame, changes.
+Cameras and rigs of a rigid motion stay as they are.
+"""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import torch
+
+from plueckernet.errors import InputError
+from plueckernet.geometry.pose import Pose, Similarity, quaternion_from_rotation
+from plueckernet.io.limap2 import FOLDER, lines_file, read_tracks, write_tracks
+from plueckernet.io.source import Source, numbers
+
+_POSE = struct.Struct("<7d")  # quaternion w x y z, translation
+_U64 = struct.Struct("<Q")
+_EMPTY_STRUCTURES = ("structures2d.bin", "groups3D.bin", "wireframe3D.bin")
+_DATA_ID_BYTES = 4 + 4 + 8  # type and number of a sensor, number of its data
+
+
+def is_model(path: Path) -> bool:
+    """Whether a folder has the images and points of a model."""
+    return any((path / f"images{kind}").is_file() and (path / f"points3D{kind}").is_file() for kind in (".bin", ".txt"))
+
+
+def move_model(path: Path, out: Path, motion: Similarity) -> list[str]:
+    """Write the moved model to a folder; returns notes about what was left out."""
+    if abs(float(motion.scale) - 1) > 1e-12 and any((path / f"rigs{kind}").is_file() for kind in (".bin", ".txt")):
+        raise InputError(f"{path}: a model with rigs can only be moved by a rigid motion, not scaled")
+    notes: list[str] = []
+    out.mkdir(parents=True, exist_ok=True)
+    for file in sorted(entry for entry in path.iterdir() if entry.is_file()):
+        mover = _MOVERS.get(file.name)
+        if mover is None:
+            shutil.copyfile(file, out / file.name)
+        else:
+            mover(file, out / file.name, motion)
+    if (path / FOLDER).is_dir():
+        notes += move_structures(path / FOLDER, out / FOLDER, motion)
+    return notes
+
+
+def move_structures(path: Path, out: Path, motion: Similarity) -> list[str]:
+    """Write the moved lines of LIMAP, and what else it has where that has no coordinates in space."""
+    file = lines_file(path)
+    if file is None:
+        raise InputError(f"{path}: no lines3D.bin or lines3D.txt")
+    out.mkdir(parents=True, exist_ok=True)
+    move_line_file(file, out / file.name, motion)
+    groups = file.with_name(f"groups3D{file.suffix}")
+    if groups.is_file() and _count(groups) > 0:
+        for name in _EMPTY_STRUCTURES:
+            (out / name).write_bytes(_U64.pack(0))
+        write_tracks(out / "lines3D.bin", read_tracks(Source(out / file.name)))
+        return [f"{path}: planes, vanishing points and other groups were left out, with their 2D structures"]
+    for other in sorted(path.iterdir()):
+        if other.is_file() and other != file:
+            shutil.copyfile(other, out / other.name)
+    return []
+
+
+def move_line_file(file: Path, out: Path, motion: Similarity) -> None:
+    """Write the moved lines of LIMAP with the segments that support them."""
+    scale = float(motion.scale)
+    tracks = read_tracks(Source(file))
+    ends = motion @ np.array([track.ends for track in tracks]).reshape(-1, 3)
+    moved = [
+        replace(track, ends=tuple(row), uncertainty=track.uncertainty * (scale if track.uncertainty > 0 else 1))
+        for track, row in zip(tracks, ends.reshape(-1, 6).tolist(), strict=True)
+    ]
+    write_tracks(out, moved)
+
+
+def _count(file: Path) -> int:
+    data = file.read_bytes()
+    return int(_U64.unpack(data[:8])[0]) if file.suffix == ".bin" else int((data.split() or [b"0"])[0])
+
+
+def _moved_pose(values: list[float] | tuple[float, ...], motion: Similarity) -> list[float]:
+    """Quaternion and translation of a pose from the world, after the world has moved."""
+    pose = Pose.from_quaternion(values[:4], values[4:7])
+    rotation = pose.rotation @ motion.rotation.mT
+    shift = motion.scale * pose.translation - (rotation @ motion.translation[:, None])[:, 0]
+    return [*quaternion_from_rotation(rotation).tolist(), *shift.tolist()]
+
+
+def _text_rows(file: Path) -> Iterator[tuple[Source, int, str]]:
+    source = Source(file)
+    for number, line in source.lines():
+        yield source, number, line.rstrip("\r\n")
+
+
+def _images_text(file: Path, out: Path, motion: Similarity) -> None:
+    """Every second row, which may be empty, lists the points of the image above it."""
+    with out.open("w", encoding="utf-8") as handle:
+        is_pose = True
+        for source, number, line in _text_rows(file):
+            if line.startswith("#") or (is_pose and not line.strip()):
+                handle.write(f"{line}\n")
+                continue
+            handle.write(f"{_pose_row(line, 1, source, number, motion) if is_pose else line}\n")
+            is_pose = not is_pose
+
+
+def _frames_text(file: Path, out: Path, motion: Similarity) -> None:
+    with out.open("w", encoding="utf-8") as handle:
+        for source, number, line in _text_rows(file):
+            skip = line.startswith("#") or not line.strip()
+            handle.write(f"{line if skip else _pose_row(line, 2, source, number, motion)}\n")
+
+
+def _pose_row(line: str, first: int, source: Source, number: int, motion: Similarity) -> str:
+    fields = line.split(maxsplit=first + 7)
+    if len(fields) < first + 8:
+        raise source.error("expected a quaternion and a translation", number)
+    values = numbers(fields[first : first + 7], source, number)
+    return " ".join([*fields[:first], *map(repr, _moved_pose(values, motion)), *fields[first + 7 :]])
+
+
+def _points_text(file: Path, out: Path, motion: Similarity) -> None:
+    with out.open("w", encoding="utf-8") as handle:
+        for source, number, line in _text_rows(file):
+            fields = line.split(maxsplit=4)
+            if line.startswith("#") or not fields:
+                handle.write(f"{line}\n")
+                continue
+            point = motion @ numbers(fields[1:4], source, number)
+            handle.write(" ".join([fields[0], *map(repr, point.tolist()), *fields[4:]]) + "\n")
+
+
+class _Copier:
+    """Copies a binary file piece by piece, with some pieces changed."""
+
+    def __init__(self, source: BinaryIO, target: BinaryIO, path: Path) -> None:
+        self._source, self._target, self._path = source, target, path
+
+    def take(self, size: int) -> bytes:
+        data = self._source.read(size)
+        if len(data) != size:
+            raise Source(self._path).error("the file ends too early")
+        return data
+
+    def put(self, data: bytes) -> None:
+        self._target.write(data)
+
+    def copy(self, size: int) -> bytes:
+        data = self.take(size)
+        self.put(data)
+        return data
+
+    def count(self) -> int:
+        return int(_U64.unpack(self.copy(8))[0])
+
+    def move_pose(self, motion: Similarity) -> None:
+        self.put(_POSE.pack(*_moved_pose(_POSE.unpack(self.take(_POSE.size)), motion)))
+
+    def copy_name(self) -> None:
+        while self.copy(1) != b"\0":
+            pass
+
+
+def _images_binary(file: Path, out: Path, motion: Similarity) -> None:
+    with file.open("rb") as source, out.open("wb") as target:
+        copier = _Copier(source, target, file)
+        for _ in range(copier.count()):
+            copier.copy(4)  # number of the image
+            copier.move_pose(motion)
+            copier.copy(4)  # number of the camera
+            copier.copy_name()
+            copier.copy(24 * copier.count())  # x, y and number of the point in space
+
+
+def _points_binary(file: Path, out: Path, motion: Similarity) -> None:
+    with file.open("rb") as source, out.open("wb") as target:
+        copier = _Copier(source, target, file)
+        for _ in range(copier.count()):
+            copier.copy(8)  # number of the point
+            point = motion @ np.frombuffer(copier.take(24), "<f8")
+            copier.put(point.astype("<f8").tobytes())
+            copier.copy(3 + 8)  # colour and error
+            copier.copy(8 * copier.count())  # image and point of each observation
+
+
+def _frames_binary(file: Path, out: Path, motion: Similarity) -> None:
+    with file.open("rb") as source, out.open("wb") as target:
+        copier = _Copier(source, target, file)
+        for _ in range(copier.count()):
+            copier.copy(8)  # numbers of the frame and of the rig
+            copier.move_pose(motion)
+            data = int.from_bytes(copier.copy(4), "little")
+            copier.copy(_DATA_ID_BYTES * data)
+
+
+_MOVERS = {
+    "images.txt": _images_text,
+    "images.bin": _images_binary,
+    "points3D.txt": _points_text,
+    "points3D.bin": _points_binary,
+    "frames.txt": _frames_text,
+    "frames.bin": _frames_binary,
+}
+
+
+def as_similarity(pose: Pose | Similarity) -> Similarity:
+    """A rigid motion as a similarity of scale one, in float64."""
+    motion = pose if isinstance(pose, Similarity) else Similarity.from_pose(pose)
+    return motion.to(torch.float64)
