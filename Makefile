@@ -9,6 +9,7 @@ CORE := $(VENV)/.installed-core
 DEV := $(VENV)/.installed-dev
 HEAVY := $(VENV)/.installed-heavy
 PYTEST_ARGS ?=
+FUZZ_ARGS ?=
 SHUFFLE ?= random
 GPU_PYTHON ?= 3.12
 
@@ -17,7 +18,7 @@ export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test heavy gpu gpu-site lint docs bench clean
+.PHONY: help demo test heavy gpu gpu-site lint docs bench fuzz clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +53,10 @@ docs: $(DEV) ## Build the documentation into build/site; a warning is an error
 
 bench: $(DEV) ## Run the benchmarks and write benchmarks/results
 	$(BIN)/python -m benchmarks
+
+# Each reader in a process of its own; counts and inputs that failed are in build/fuzz.
+fuzz: $(DEV) ## Read mutated files with every reader (FUZZ_ARGS="lines-obj --inputs 100000 --seed 7")
+	OMP_NUM_THREADS=1 PYTHONPATH=.:src $(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
 
 clean: ## Remove .venv, caches and build products
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

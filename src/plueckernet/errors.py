@@ -56,7 +56,8 @@ class FormatError(InputError):
         super().__init__(path, reason, line)
 
     def __str__(self) -> str:
-        place = str(self.path) if self.line is None else f"{self.path}:{self.line}"
+        path = printable(str(self.path))
+        place = path if self.line is None else f"{path}:{self.line}"
         return f"{place}: {self.reason}"
 
 
@@ -83,6 +84,11 @@ class MissingDependencyError(PlueckernetError, ImportError):
 
 class UnitWarning(UserWarning):
     """The sizes of two maps suggest that they are in different units, and scale is not searched for."""
+
+
+def printable(name: str) -> str:
+    """A file name that can be printed: bytes of it that are not UTF-8 are shown as escapes."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _shape(shape: Sequence[int | str]) -> str:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from plueckernet.errors import InputError, UnitWarning
 from plueckernet.estimation.extents import unit_warning
 from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, judge
 from plueckernet.estimation.search import PoseSearch
 from plueckernet.estimation.settings import RegistrationSettings
+from plueckernet.estimation.strays import KeptLines
 from plueckernet.geometry.arrays import ArrayLike
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
@@ -47,6 +51,8 @@ def register(
     """
     source, target = as_lines(source), as_lines(target)
     stage = StageClock(on_stage)
+    kept, counts = (KeptLines.of(source), KeptLines.of(target)), (len(source), len(target))
+    source, target = (side.lines for side in kept)
     with stage("prepare"):
         line_matcher = load_matcher(matcher, device)
         maps = settings.normalize(source.to(device), target.to(device))
@@ -62,7 +68,7 @@ def register(
             assessment.evidence, assessment.weighing, motions, settings.judgement, line_matcher.is_calibrated
         )
     run = RunRecord(line_matcher.name, settings, seed, stage.seconds, unit_warnings)
-    return assemble_result(verdict, assessment, motions, matches, maps, run)
+    return _of_whole_maps(assemble_result(verdict, assessment, motions, matches, maps, run), kept, counts)
 
 
 def refine(
@@ -84,6 +90,8 @@ def refine(
     source, target = as_lines(source), as_lines(target)
     pose = pose if isinstance(pose, Pose) else Pose.from_matrix(pose).to(torch.float64)
     stage = StageClock()
+    kept, counts = (KeptLines.of(source), KeptLines.of(target)), (len(source), len(target))
+    source, target = (side.lines for side in kept)
     with stage("prepare"):
         line_matcher = load_matcher(matcher, device)
         maps = settings.normalize(source.to(device), target.to(device))
@@ -97,7 +105,7 @@ def refine(
             assessment.evidence, assessment.weighing, motions, settings.judgement, line_matcher.is_calibrated
         )
     run = RunRecord(line_matcher.name, settings, 0, stage.seconds)
-    return assemble_result(verdict, assessment, motions, matches, maps, run)
+    return _of_whole_maps(assemble_result(verdict, assessment, motions, matches, maps, run), kept, counts)
 
 
 def register_many(
@@ -130,6 +138,26 @@ def _registered(
         run = RunRecord(load_matcher(matcher).name, settings, seed)
         counts = [len(side) if isinstance(side, LineSet) else 0 for side in pair]
         return RegistrationResult.without_pose(str(error), (counts[0], counts[1]), run)
+
+
+def _of_whole_maps(
+    result: RegistrationResult, kept: tuple[KeptLines, KeptLines], counts: tuple[int, int]
+) -> RegistrationResult:
+    """The result in rows of the maps as they were given, and what was left out of them."""
+    if all(side.rows is None for side in kept):
+        return result
+    said = (*kept[0].warning("source", counts[0]), *kept[1].warning("target", counts[1]))
+
+    def whole(rows: Int[Tensor, "k 2"]) -> Int[Tensor, "k 2"]:
+        return torch.stack([side.whole_rows(rows[:, column]) for column, side in enumerate(kept)], -1)
+
+    return replace(
+        result,
+        matches=whole(result.matches),
+        inliers=whole(result.inliers),
+        num_lines=counts,
+        warnings=(*result.warnings, *said),
+    )
 
 
 def _warn_about_units(source: LineSet, target: LineSet) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from plueckernet.geometry.arrays import ArrayLike, as_floats
 from plueckernet.geometry.describing import table_html
 from plueckernet.geometry.pose import Pose, skew
 from plueckernet.io.atomic import atomic_write
+from plueckernet.io.files import read_json
 from plueckernet.version import __version__
 
 SCHEMA = 2  # of the JSON; raised when a key changes its meaning or is removed
@@ -39,6 +40,9 @@ _EVIDENCE_OF_SCHEMA_1 = {
 }
 _SETTINGS_OF_SCHEMA_1 = {"position_tolerance": "inlier_distance", "angle_tolerance": "inlier_angle"}
 _ASSUMED_RUNNER_UP_OF_SCHEMA_1 = 0.7  # what schema 1 wrote where no other pose was found
+
+
+_LOST_DIGITS = 1e-13  # of a variance, relative to that about the origin: below it, rounding decides
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,10 +161,16 @@ class RegistrationResult:
         return change @ self.covariance @ change.mT
 
     def sigmas(self) -> tuple[float, float] | None:
-        """One sigma of the rotation (degrees) and of the position at the centre of the inliers, over all axes."""
+        """One sigma of the rotation (degrees) and of the position at the centre of the inliers, over all axes.
+
+        None without a pose, and for coordinates so large that the covariance about their origin has lost its digits.
+        """
         if self.covariance is None or self.centre is None:
             return None
         variance = self.covariance_at(self.centre).diagonal()
+        lost = _LOST_DIGITS * float(self.covariance.diagonal()[3:].sum())
+        if not (float(variance[:3].sum()) >= 0 and float(variance[3:].sum()) > lost):
+            return None
         return math.degrees(float(variance[:3].sum().sqrt())), float(variance[3:].sum().sqrt())
 
     def to_dict(self) -> dict[str, Any]:
@@ -213,14 +223,14 @@ class RegistrationResult:
     def load(cls, path: str | Path) -> RegistrationResult:
         """Read what :meth:`save` wrote, of schema 1 or 2; anything else raises :class:`FormatError`."""
         try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise FormatError(path, f"not a readable result: {error}") from error
+            document = read_json(Path(path))
+        except FormatError as error:
+            raise FormatError(path, f"not a readable result: {error.reason}", error.line) from error
         if not isinstance(document, dict) or document.get("schema") not in (1, SCHEMA):
             raise FormatError(path, f"not a result of schema 1 or {SCHEMA}")
         try:
             return _from_document(document if document["schema"] == SCHEMA else _converted(document))
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, LookupError, OverflowError) as error:
             raise FormatError(path, f"incomplete result: {type(error).__name__} {error}") from error
 
 

@@ -21,9 +21,9 @@ def frame_lines(frame: SensorFrame) -> LineSet:
         settings = RgbdSettings(max_depth=frame.furthest, noise=frame.depth_noise)
         return extract_rgbd(*camera_images(frame), Intrinsics(*frame.intrinsics), settings).lines
     if isinstance(frame, CloudFrame):
-        from plueckernet.extraction import extract_lines
+        from plueckernet.extraction import PointCloudSettings, extract_lines
 
-        return extract_lines(frame.cloud).lines
+        return extract_lines(frame.cloud, PointCloudSettings(viewpoint=frame.viewpoint)).lines
     return read_lines(frame.lines)
 
 

@@ -12,15 +12,15 @@ from plueckernet.cli.view import access_hints
 
 
 def test_local_address_and_how_to_forward_the_port() -> None:
-    local, over_ssh = access_hints("127.0.0.1", 8081)
-    assert "http://127.0.0.1:8081" in local
+    local, over_ssh = access_hints("127.0.0.1", 8081, "http://127.0.0.1:8081/token/")
+    assert "http://127.0.0.1:8081/token/" in local
     assert "ssh -L 8081:127.0.0.1:8081" in over_ssh
 
 
 def test_a_public_address_has_a_warning() -> None:
-    address, warning = access_hints("0.0.0.0", 8080)
-    assert "http://0.0.0.0:8080" in address
-    assert "no password" in warning
+    address, warning = access_hints("192.0.2.7", 8080, "http://192.0.2.7:8080/token/")
+    assert "http://192.0.2.7:8080/token/" in address
+    assert "not encrypted" in warning
 
 
 def test_it_needs_viser(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,7 +36,7 @@ def viewer():
 def watched(viewer: Viewer):
     with chromium() as browser:
         page_watch = Watched(browser, accept_downloads=True)
-        page_watch.page.goto(f"http://127.0.0.1:{viewer.port}")
+        page_watch.page.goto(viewer.url)
         page_watch.page.get_by_role("button", name="Register").wait_for()
         yield page_watch
         page_watch.context.close()

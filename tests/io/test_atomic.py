@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,3 +65,34 @@ def test_what_cannot_be_written_is_our_error(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing" / "a.txt"):
         with pytest.raises(InputError, match="cannot be written"), atomic_write(path) as handle:
             handle.write("x")
+
+
+KILLED = """
+import os, sys
+from plueckernet.io import atomic_write
+with atomic_write(sys.argv[1]) as stream:
+    stream.write("half of it")
+    stream.flush()
+    if len(sys.argv) > 2:
+        print("writing", flush=True)
+        sys.stdin.read()
+    else:
+        os.kill(os.getpid(), 9)
+"""
+
+
+def test_what_a_killed_process_left_is_cleared_and_what_is_being_written_is_not(tmp_path: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "a.txt")]
+    subprocess.run(command, env=environment, check=False)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".part"]
+    (tmp_path / ".mine.part").write_text("not ours")
+    with subprocess.Popen([*command, "wait"], env=environment, stdin=-1, stdout=-1) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        with atomic_write(tmp_path / "b.txt") as stream:
+            stream.write("whole")
+        assert len(list(tmp_path.glob(".????????????.part"))) == 1  # of the process that still writes
+        writer.communicate(b"")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".mine.part", "a.txt", "b.txt"]
+    assert (tmp_path / "a.txt").read_text() == "half of it"

@@ -30,7 +30,7 @@ BAD_TEXT = [
     ("csv", "x1,y1,z1,x2,y2,z2\n", None, "no usable lines"),
     ("csv", "1,2,3,4,5,6\n1,2,,4,5,6\n", 2, "expected a number, found ''"),
     ("csv", "a,b,c,d,e,f\r\n1,2,3,4,5,6\r\n1,2,3\r\n", 3, "expected 6 columns, found 3"),
-    ("csv", "1,5;2,5;3,5;4,5;5,5;6,5\n", 1, "expected a number, found '1,5'"),
+    ("csv", "1,5;2,5;3,5;4,5;5,5;6,5\n", 1, "decimal commas, as in '1,5'"),
     ("csv", "id,x1,y1,z1,x2,y2,z2\n1,2,3,4,5,6\n", 2, "expected 7 columns"),
     ("obj", "v 0 0 0\nv 1 0 0\nl 1 3\n", 3, "vertex 3 of 2 vertices"),
     ("obj", "v 0 0 0\nv 1 0 0\nl 0 1\n", 3, "vertex index '0'"),

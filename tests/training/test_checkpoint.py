@@ -49,7 +49,7 @@ def test_after_an_interruption_the_old_or_the_new_checkpoint_is_complete(tmp_pat
         return wrapped
 
     with monkeypatch.context() as patched:
-        patched.setattr(module, "save_file", interrupted_at(module.save_file))
+        patched.setattr(module, "atomic_write_bytes", interrupted_at(module.atomic_write_bytes))
         patched.setattr(module, "atomic_write", interrupted_at(module.atomic_write))
         patched.setattr(Path, "rename", interrupted_at(Path.rename))
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -27,7 +28,7 @@ from plueckernet.cli.reproduce import reproduce
 from plueckernet.cli.train import train
 from plueckernet.cli.view import view
 from plueckernet.cli.weights import app as weights
-from plueckernet.errors import PlueckernetError
+from plueckernet.errors import PlueckernetError, printable
 from plueckernet.version import __version__
 
 COMMANDS = (register, refine, apply, view, demo, convert, info, extract, prepare, odometry, train, reproduce)
@@ -65,8 +66,14 @@ def _options(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a `PlueckernetError` gives one line on stderr and exit code 2."""
     TYPED.set(sys.argv[1:] if arguments is None else arguments)
+    if isinstance(sys.stdout, TextIOWrapper):  # names of files may have bytes that cannot be printed
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app(args=arguments)
     except PlueckernetError as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {printable(str(error))}", err=True)
+        sys.exit(2)
+    except OSError as error:  # a full or read-only disk
+        place = f"{printable(str(error.filename))}: " if error.filename is not None else ""
+        typer.echo(f"error: {place}{error.strerror or error}", err=True)
         sys.exit(2)

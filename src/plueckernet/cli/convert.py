@@ -22,6 +22,9 @@ def convert(
     to_format: Annotated[
         str | None, typer.Option("--to", metavar="FORMAT", help="Format of OUT.", show_default="by suffix")
     ] = None,
+    max_lines: Annotated[
+        int, typer.Option(min=1, help="Most lines of repeated blocks, templates and compressed arrays.")
+    ] = 2_000_000,
     clip: Annotated[
         float | None,
         typer.Option(metavar="RADIUS", help="Clip infinite lines to segments in a ball about the centre."),
@@ -41,7 +44,13 @@ def convert(
         check_outputs([target], [source], force)
     with slow_bar(f"reading {source.name}") as progress:
         report = read_lines_report(
-            source, format=from_format, lod=lod, types=types or (), storey=storey, progress=progress
+            source,
+            format=from_format,
+            lod=lod,
+            types=types or (),
+            storey=storey,
+            progress=progress,
+            max_lines=max_lines,
         )
     lines = report.lines
     if clip is not None and lines.endpoints is None:

@@ -29,7 +29,8 @@ class ReadingOptions:
 
 def read_maps(paths: tuple[Path, Path], options: ReadingOptions) -> tuple[ReadReport, ReadReport]:
     """Read both maps."""
-    from plueckernet.errors import InputError
+    from plueckernet.errors import FormatError, InputError
+    from plueckernet.estimation.maps import MIN_LINES
 
     if len(options.formats) > 2:
         raise InputError("--from: expected one format, or one for each of the two files")
@@ -37,6 +38,9 @@ def read_maps(paths: tuple[Path, Path], options: ReadingOptions) -> tuple[ReadRe
     reports = [
         read_map(path, options, place, levels[place], elements[place]) for place, path in enumerate(paths)
     ]  # fmt: skip
+    for report in reports:
+        if len(report.lines) < MIN_LINES:
+            raise FormatError(report.path, f"it has {len(report.lines)} lines; at least three are needed")
     return reports[0], reports[1]
 
 

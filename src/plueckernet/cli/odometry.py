@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 def odometry(
     sequence: Annotated[
-        Path, typer.Argument(metavar="SEQUENCE", help="Folder: TUM RGB-D, 7-Scenes, KITTI, or line maps.")
+        Path, typer.Argument(metavar="SEQUENCE", help="Folder: TUM RGB-D, 7-Scenes, KITTI, scans, or line maps.")
     ],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the trajectory, the map and the picture.")],
     layout: Annotated[
-        str | None, typer.Option(help="tum, 7scenes, kitti or lines.", show_default="from the files")
+        str | None, typer.Option(help="tum, 7scenes, kitti, scans or lines.", show_default="from the files")
     ] = None,
     local_map: Annotated[
         bool,
@@ -41,8 +41,8 @@ def odometry(
     matplotlib, top_down.png. If the sequence has true poses, it reports the drift as TUM and KITTI define it.
     """
     from plueckernet.cli.progress import slow_bar
-    from plueckernet.data.datasets import open_sequence
-    from plueckernet.errors import InputError
+    from plueckernet.data.datasets import CloudFrame, open_sequence
+    from plueckernet.errors import FormatError, InputError
     from plueckernet.matchers import load_matcher
     from plueckernet.odometry import OdometrySettings, track
     from plueckernet.sensing import frame_lines
@@ -55,14 +55,24 @@ def odometry(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{out}: cannot be created: {error.strerror}") from error
+    kept: list[SensorFrame] = []
     with slow_bar(f"tracking {len(frames)} frames") as progress:
 
         def read() -> Iterator[tuple[str, float, Any]]:
             for index, frame in enumerate(frames):
                 progress(index / len(frames), frame.name)
-                yield frame.name, frame.time, frame_lines(frame)
+                try:
+                    lines = frame_lines(frame)
+                except FormatError as error:
+                    if not isinstance(frame, CloudFrame) or len(frames) == 1:
+                        raise
+                    typer.echo(f"left out {error}", err=True)
+                    continue
+                kept.append(frame)
+                yield frame.name, frame.time, lines
 
         result = track(read(), settings=chosen, matcher=line_matcher)
+    frames = kept
     drift = _drift(result, frames)
     for note in _write(out, result, frames, drift):
         typer.echo(note, err=True)

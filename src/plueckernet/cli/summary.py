@@ -65,9 +65,9 @@ def result_rows(result: RegistrationResult) -> Iterator[Row]:
     if text.advice:
         yield "next", text.advice
     sigmas = result.sigmas()
-    if result.target_T_source is not None and sigmas is not None:
-        yield from _pose_rows(result.target_T_source, sigmas[1])
-        yield "one sigma", sigma_words(sigmas)
+    if result.target_T_source is not None:
+        yield from _pose_rows(result.target_T_source, 1.0 if sigmas is None else sigmas[1])
+        yield "one sigma", "unknown: the coordinates are too large" if sigmas is None else sigma_words(sigmas)
     yield "inliers", f"{len(result.inliers)} pairs, of {result.num_lines[0]} and {result.num_lines[1]} lines"
     yield "matches", f"{len(result.matches)} putative matches"
     if len(result.inliers):

@@ -38,7 +38,7 @@ def view(
         for side, path, place in (("source", source, 0), ("target", target, 1)):
             if path is not None:
                 viewer.load("source" if side == "source" else "target", path, formats.format_of(place))
-        for line in access_hints(host, viewer.port):
+        for line in access_hints(host, viewer.port, viewer.url):
             typer.echo(line)
         viewer.server.sleep_forever()
     except KeyboardInterrupt:
@@ -47,14 +47,13 @@ def view(
         viewer.stop()
 
 
-def access_hints(host: str, port: int) -> list[str]:
+def access_hints(host: str, port: int, url: str) -> list[str]:
     """How to open the page."""
-    lines = [f"the viewer is at http://{'127.0.0.1' if host in _LOCAL else host}:{port} (Ctrl-C stops it)"]
+    lines = [f"the viewer is at {url} (Ctrl-C stops it)"]
     if host in _LOCAL:
-        lines += [
-            "from another machine, run "
-            f"ssh -L {port}:127.0.0.1:{port} {socket.gethostname()} and open http://127.0.0.1:{port} there"
-        ]
+        lines.append(
+            f"from another machine, run ssh -L {port}:127.0.0.1:{port} {socket.gethostname()} and open it there"
+        )
     else:
-        lines.append("there is no password: anyone who can reach this address can use the viewer")
+        lines.append("whoever can reach this machine and knows this address can use the viewer; it is not encrypted")
     return lines

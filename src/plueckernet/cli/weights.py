@@ -75,9 +75,9 @@ def _file_facts(path: Path) -> tuple[int, int, str]:
     """Size in bytes, number of parameters, SHA-256."""
     import hashlib
 
-    from safetensors.torch import load_file
+    from plueckernet.models.weights import read_tensors
 
-    parameters = sum(tensor.numel() for tensor in load_file(path).values())
+    parameters = sum(tensor.numel() for tensor in read_tensors(path).values())
     return path.stat().st_size, parameters, hashlib.sha256(path.read_bytes()).hexdigest()
 
 

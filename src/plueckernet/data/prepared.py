@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from plueckernet.data.protocols import LinePair
 from plueckernet.errors import FormatError, InputError
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.io.atomic import atomic_write
+from plueckernet.io.files import read_json
 from plueckernet.io.reading import read_lines
 
 INDEX_SCHEMA = 1
@@ -81,16 +80,31 @@ def read_index(folder: str | Path) -> PreparedIndex:
     """Read the ``index.json`` of a prepared folder."""
     path = Path(folder) / INDEX
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
         if content.pop("schema") != INDEX_SCHEMA:
             raise FormatError(path, f"expected schema {INDEX_SCHEMA}; prepare the dataset again")
         content["scenes"] = [SceneEntry(**entry) for entry in content["scenes"]]
         content["pairs"] = [PairEntry(**entry) for entry in content["pairs"]]
-        return PreparedIndex(**content)
-    except OSError as error:
-        raise FormatError(path, (error.strerror or str(error)).lower()) from error
-    except (json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
+        return _checked(PreparedIndex(**content), path)
+    except (AttributeError, KeyError, TypeError) as error:
         raise FormatError(path, f"not the index of a prepared dataset: {error}") from error
+
+
+def _checked(index: PreparedIndex, path: Path) -> PreparedIndex:
+    """Raise unless every scene is a file of this folder and every pair is of two scenes."""
+    names = {scene.name for scene in index.scenes}
+    for scene in index.scenes:
+        name: object = scene.name  # whatever the file has
+        plain = isinstance(name, str) and name not in ("", ".", "..") and not set(name) & set("/\\\0")
+        if not plain or scene.split not in SPLITS or type(scene.lines) is not int:
+            raise FormatError(path, f"not a scene of the folder: {scene.name!a:.60}")
+        if scene.world_T_scene is not None:
+            _pose(scene.world_T_scene, path)
+    for pair in index.pairs:
+        if pair.source not in names or pair.target not in names or pair.split not in SPLITS:
+            raise FormatError(path, f"a pair of unknown scenes: {pair.source!a:.60} and {pair.target!a:.60}")
+        _pose(pair.target_T_source, path)
+    return index
 
 
 def prepared_scenes(folder: str | Path, split: str) -> Iterator[LineSet]:
@@ -108,10 +122,13 @@ def prepared_pairs(folder: str | Path, split: str) -> Iterator[LinePair]:
             yield LinePair(
                 source=read_lines(files[pair.source]),
                 target=read_lines(files[pair.target]),
-                target_T_source=Pose.from_matrix(_tensor(pair.target_T_source)),
+                target_T_source=_pose(pair.target_T_source, Path(folder) / INDEX),
                 matches=torch.tensor(pair.matches or [], dtype=torch.int64).reshape(-1, 2),
             )
 
 
-def _tensor(matrix: MatrixRows) -> Float[Tensor, "4 4"]:
-    return torch.tensor(matrix, dtype=torch.float64)
+def _pose(matrix: MatrixRows, path: Path) -> Pose:
+    try:
+        return Pose.from_matrix(torch.tensor(matrix, dtype=torch.float64))
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise FormatError(path, f"not the matrix of a pose: {error}") from error

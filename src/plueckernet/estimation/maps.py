@@ -12,10 +12,12 @@ from torch import Tensor
 
 from plueckernet.errors import InputError
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, line_spacing
+from plueckernet.estimation.strays import KeptLines
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose, Similarity, skew
 from plueckernet.settings import check_positive
 
+MIN_LINES = 3  # of each map; messages spell it
 _NOISE_QUANTILE = 0.9  # of the sigmas of lines; larger ones are outliers and do not set the common noise
 _MAX_NOISE_FACTOR = 20.0  # by which the noise of a line may differ from the common noise, either way
 
@@ -135,7 +137,7 @@ def normalize_maps(
     if (source.endpoints is None) != (target.endpoints is None):
         source, target = source.infinite(), target.infinite()
     source, target = source.to(torch.float64), target.to(torch.float64)
-    offsets = source.centre(), target.centre()
+    offsets = KeptLines.of(source).lines.centre(), KeptLines.of(target).lines.centre()
     source, target = source.shifted(offsets[0]).replaced(ids=None), target.shifted(offsets[1]).replaced(ids=None)
     unit = math.sqrt(_radius(source) * _radius(target))
     origin = torch.zeros_like(offsets[0])
@@ -160,8 +162,13 @@ def _check_maps(source: LineSet, target: LineSet) -> None:
     for name, lines in (("source", source), ("target", target)):
         if lines.direction.ndim != 2:
             raise InputError(f"{name} must be one line set, not a batch")
-        if len(lines) < 3:
+        if len(lines) < MIN_LINES:
             raise InputError(f"{name} has {len(lines)} lines; at least three are needed")
+        values = lines.pluecker() if lines.endpoints is None else lines.endpoints
+        if not bool(torch.isfinite(values).all()):
+            raise InputError(f"{name} has coordinates that are not finite")
+        if lines.endpoints is not None and not bool((lines.lengths() > 0).all()):
+            raise InputError(f"{name} has segments without length: {int((lines.lengths() == 0).sum())}")
 
 
 def _noise_factors(source: LineSet, target: LineSet) -> list[Tensor | None]:

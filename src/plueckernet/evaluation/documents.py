@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_
 
 from plueckernet.errors import FormatError
 from plueckernet.io.atomic import atomic_write
+from plueckernet.io.files import read_json as read_json_file
 
 _V = TypeVar("_V")
 _PLAIN = (str, int, bool, NoneType)
@@ -62,9 +63,9 @@ def read_result(path: Path, name: str, kind: type[_V]) -> ResultDocument[_V]:
 def read_json(path: Path) -> Any:
     """Any JSON; a file that is not there or not JSON raises :class:`FormatError`."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FormatError(path, f"not a readable result: {error}") from error
+        return read_json_file(path)
+    except FormatError as error:
+        raise FormatError(path, f"not a readable result: {error.reason}", error.line) from error
 
 
 def to_json(value: Any) -> Any:

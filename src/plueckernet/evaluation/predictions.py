@@ -29,6 +29,7 @@ from plueckernet.evaluation.protocols import EvaluationProtocol, LabelledPair, U
 from plueckernet.evaluation.sources import project_tree, source_hash
 from plueckernet.geometry.pose import Pose
 from plueckernet.io.atomic import atomic_write
+from plueckernet.io.files import read_json, read_text
 from plueckernet.result import RegistrationResult
 
 _CONFIG, _LINES = "config.json", "predictions.jsonl"
@@ -283,7 +284,7 @@ class Store:
 def _read_lines(path: Path) -> list[Prediction]:
     if not path.exists():
         return []
-    text = path.read_text(encoding="utf-8")
+    text = read_text(path)
     whole = text[: text.rfind("\n") + 1]
     if whole != text:  # an interrupted run left half a line, which the next one would go on with
         with atomic_write(path) as stream:
@@ -306,16 +307,16 @@ def _parsed(line: str, path: Path, number: int) -> Prediction:
         for name in ("lines", "places"):
             content[name] = tuple(content[name])
         content["free_direction"] = content["free_direction"] and tuple(content["free_direction"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise FormatError(path, f"no prediction: {error}", number) from error
     return Prediction(**content)
 
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FormatError(path, f"no readable config: {error}") from error
+        return read_json(path)
+    except FormatError as error:
+        raise FormatError(path, f"no readable config: {error.reason}", error.line) from error
 
 
 def _differences(kept: Any, present: Any, place: str = "") -> list[str]:

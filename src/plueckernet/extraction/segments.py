@@ -64,8 +64,9 @@ def merged(segments: SegmentArrays, cell: float, settings: MergeSettings = Merge
     """Merge segments that lie on one line and overlap or nearly touch; ``cell`` is the unit of the settings.
 
     The longest segment takes in all that fit it, then the next. The merged segment is fitted to the end points of its
-    pieces, weighted by their lengths.
+    pieces, weighted by their lengths. Segments that no point supports are dropped.
     """
+    segments = segments.take(segments.support > 0)
     length = segments.lengths()
     order = np.argsort(-length, kind="stable")
     ends, support, residual = segments.ends.copy(), segments.support.copy(), segments.residual.copy()

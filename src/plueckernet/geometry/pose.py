@@ -50,6 +50,8 @@ class Pose:
     def from_matrix(cls, matrix: ArrayLike) -> Pose:
         """Read ``[[R, t], [0, 1]]``, ``(*batch, 4, 4)``; what is not a rigid motion raises :class:`InputError`."""
         matrix = as_floats(matrix, "matrix", (4, 4))
+        if not bool(torch.isfinite(matrix).all()):
+            raise InputError("the matrix has numbers that are not finite")
         rotation = matrix[..., :3, :3]
         eye = torch.eye(3, dtype=matrix.dtype, device=matrix.device)
         orthogonal = torch.allclose(rotation @ rotation.mT, eye.expand_as(rotation), atol=1e-4)

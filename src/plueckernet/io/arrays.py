@@ -8,13 +8,17 @@ Pickled objects are never loaded.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import zipfile
+from dataclasses import dataclass, replace
+from itertools import islice
+from math import prod
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float64, Shaped
 from torch import Tensor
 
+from plueckernet.errors import FormatError
 from plueckernet.geometry.lines import LineSet
 from plueckernet.io.atomic import atomic_write_bytes
 from plueckernet.io.source import RawLines, Source
@@ -22,6 +26,8 @@ from plueckernet.io.source import RawLines, Source
 NPY_MAGIC = b"\x93NUMPY"
 ZIP_MAGIC = b"PK\x03\x04"
 _SEGMENT_NAMES = ("endpoints", "segments", "lines")
+_SEGMENT_SHAPES = ((6,), (2, 3))
+_BYTES_PER_LINE = 48  # of six float64
 # What is stored for each line beside its coordinates: kinds of numbers that are read, the kind kept, and its words.
 _PER_LINE: dict[str, tuple[str, type[np.generic], str]] = {
     "ids": ("iu", np.int64, "integers"),
@@ -53,13 +59,17 @@ def read_npy(source: Source) -> RawLines:
 
 
 def read_npz(source: Source) -> RawLines:
-    """Read an archive of named arrays."""
+    """Read an archive of named arrays; only those that are needed are decompressed."""
     try:
-        with source.path.open("rb") as handle, np.load(handle, allow_pickle=False) as archive:
-            arrays = {name: np.asarray(archive[name]) for name in archive.files if not name.endswith("/")}
+        with source.path.open("rb") as handle, zipfile.ZipFile(handle) as archive:
+            entries = [entry for entry in archive.infolist() if entry.filename.endswith(".npy")]
+            members = {entry.filename.removesuffix(".npy"): _Member.of(archive, entry, source) for entry in entries}
+            raw = _infinite(members, source) or _named_segments(members, source)
+            arrays = {name: members[name].load() for name in _PER_LINE if name in members}
+    except FormatError:
+        raise
     except Exception as error:
         raise source.error(f"damaged or unsupported .npz: {error}") from error
-    raw = _infinite(arrays, source) or _named_segments(arrays, source)
     count = len(raw.endpoints if raw.endpoints is not None else raw.pluecker)  # type: ignore[arg-type]
     for name, (kinds, kind, words) in _PER_LINE.items():
         values = arrays.get(name)
@@ -71,6 +81,35 @@ def read_npz(source: Source) -> RawLines:
     if raw.sigma is not None and not (np.isfinite(raw.sigma) & (raw.sigma > 0)).all():
         raise source.error("sigma: expected positive numbers")
     return raw
+
+
+@dataclass(frozen=True, eq=False)
+class _Member:
+    """An array of an archive, of which only the header has been read."""
+
+    archive: zipfile.ZipFile
+    entry: zipfile.ZipInfo
+    shape: tuple[int, ...]
+    itemsize: int
+    source: Source
+
+    @staticmethod
+    def of(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: Source) -> _Member:
+        with archive.open(entry) as stream:
+            version = np.lib.format.read_magic(stream)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, kind = read(stream)
+        return _Member(archive, entry, shape, kind.itemsize, source)
+
+    def load(self) -> Shaped[np.ndarray, "*shape"]:
+        """The values; a compressed array is bounded, because its size says nothing about that of the file."""
+        wanted = prod(self.shape) * self.itemsize
+        if self.entry.file_size < wanted:
+            raise self.source.error(f"{self.entry.filename}: too short for an array of shape {self.shape}")
+        if wanted > self.source.path.stat().st_size:
+            self.source.check_count(-(-wanted // _BYTES_PER_LINE), "lines in a compressed array")
+        with self.archive.open(self.entry) as stream:
+            return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
 
 
 def write_npy(path: Path, endpoints: Float64[np.ndarray, "n 2 3"]) -> None:
@@ -94,34 +133,36 @@ def _array(tensor: Tensor, kind: type[np.generic]) -> Shaped[np.ndarray, "*shape
     return tensor.detach().cpu().numpy().astype(kind)
 
 
-def _infinite(arrays: dict[str, Shaped[np.ndarray, "*shape"]], source: Source) -> RawLines | None:
-    if "direction" not in arrays or "moment" not in arrays or "endpoints" in arrays:
+def _infinite(members: dict[str, _Member], source: Source) -> RawLines | None:
+    if "direction" not in members or "moment" not in members or "endpoints" in members:
         return None
-    columns = [_floats(arrays[name], name, source) for name in ("moment", "direction")]
-    if any(column.shape != (len(columns[0]), 3) for column in columns):
-        shapes = " and ".join(str(column.shape) for column in columns)
+    pair = [members[name] for name in ("moment", "direction")]
+    if any(member.shape != (*pair[0].shape[:1], 3) for member in pair):
+        shapes = " and ".join(str(member.shape) for member in pair)
         raise source.error(f"moment and direction: expected shape (n, 3) each, found {shapes}")
+    columns = [_floats(members[name].load(), name, source) for name in ("moment", "direction")]
     return RawLines(pluecker=np.concatenate(columns, axis=1))
 
 
-def _named_segments(arrays: dict[str, Shaped[np.ndarray, "*shape"]], source: Source) -> RawLines:
+def _named_segments(members: dict[str, _Member], source: Source) -> RawLines:
     for name in _SEGMENT_NAMES:
-        if name in arrays:
-            return _segments(arrays[name], name, source)
-    candidates = [name for name, values in arrays.items() if _is_segments(values)]
+        if name in members:
+            _check_shape(members[name].shape, name, source)
+            return _segments(members[name].load(), name, source)
+    candidates = [name for name, member in members.items() if member.shape[1:] in _SEGMENT_SHAPES]
     if len(candidates) == 1:
-        return _segments(arrays[candidates[0]], candidates[0], source)
-    listing = ", ".join(f"{name} {values.shape}" for name, values in arrays.items()) or "nothing"
+        return _segments(members[candidates[0]].load(), candidates[0], source)
+    listing = ", ".join(f"{name} {member.shape}" for name, member in islice(members.items(), 20)) or "nothing"
     raise source.error(f"expected an array `endpoints`, or `direction` and `moment`; found {listing}")
 
 
-def _is_segments(values: Shaped[np.ndarray, "*shape"]) -> bool:
-    return values.shape[1:] in ((6,), (2, 3))
+def _check_shape(shape: tuple[int, ...], name: str, source: Source) -> None:
+    if shape[1:] not in _SEGMENT_SHAPES:
+        raise source.error(f"{name}: expected shape (n, 6) or (n, 2, 3), found {shape}")
 
 
 def _segments(values: Shaped[np.ndarray, "*shape"], name: str, source: Source) -> RawLines:
-    if not _is_segments(values):
-        raise source.error(f"{name}: expected shape (n, 6) or (n, 2, 3), found {values.shape}")
+    _check_shape(values.shape, name, source)
     endpoints = _floats(values, name, source).reshape(-1, 2, 3)
     notes = () if values.dtype.itemsize >= 8 else (f"stored as {values.dtype}",)
     return RawLines(endpoints, notes=notes)

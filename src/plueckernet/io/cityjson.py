@@ -5,8 +5,7 @@ By default the highest level of detail of each object is read; its parts count a
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from jaxtyping import Float64
 from plueckernet.errors import FormatError
 from plueckernet.io.crs import short_name
 from plueckernet.io.edges import ring_edges, unique_edges
+from plueckernet.io.files import read_json
 from plueckernet.io.source import RawLines, Source
 
 _SURFACES = {"MultiSurface", "CompositeSurface", "Solid", "MultiSolid", "CompositeSolid"}
@@ -33,6 +33,7 @@ def read(source: Source) -> RawLines:
     city = _load(source)
     try:
         geometries, notes = _chosen(city, source)
+        _check_instances(geometries, city, source)
         vertices = _transformed(city)
         corners = [_segments(geometry, vertices, city) for geometry in geometries]
     except FormatError:
@@ -50,15 +51,7 @@ def _crs(city: _Json) -> str | None:
 
 
 def _load(source: Source) -> _Json:
-    try:
-        city = json.loads(source.path.read_bytes().decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise source.error("not UTF-8, which JSON requires", line) from None
-    except json.JSONDecodeError as error:
-        raise source.error(f"not JSON: {error.msg} (column {error.colno})", error.lineno) from None
-    except (RecursionError, ValueError) as error:
-        raise source.error(f"not JSON: {error}") from None
+    city = read_json(source.path)
     kind = city.get("type") if isinstance(city, dict) else type(city).__name__
     if kind != "CityJSON":
         raise source.error(f"expected JSON of type CityJSON, found {kind!a}")
@@ -69,14 +62,16 @@ def _chosen(city: _Json, source: Source) -> tuple[list[_Json], tuple[str, ...]]:
     """The geometries of the chosen level of detail, and notes about the choice."""
     families: dict[str, list[_Json]] = defaultdict(list)
     objects = city["CityObjects"]
+    roots: dict[str, str] = {}
     for name in objects:
-        families[_root(name, objects)] += objects[name].get("geometry", [])
+        families[_root(name, objects, roots)] += objects[name].get("geometry", [])
     levels = sorted({_level(g, city) for family in families.values() for g in family})
     if not levels:
         raise source.error("no city object has a geometry")
     available = ", ".join(f"{level:g}" for level in levels)
     if source.lod is None:
-        chosen = [g for f in families.values() for g in f if _level(g, city) == _highest(f, city)]
+        highest = {name: max((_level(g, city) for g in family), default=0.0) for name, family in families.items()}
+        chosen = [g for name, family in families.items() for g in family if _level(g, city) == highest[name]]
         note = f"levels of detail: {available}; the highest of each object was read"
         return chosen, (note,) if len(levels) > 1 else ()
     wanted = float(source.lod)
@@ -87,23 +82,21 @@ def _chosen(city: _Json, source: Source) -> tuple[list[_Json], tuple[str, ...]]:
     return chosen, (f"{without} of {len(families)} objects have no level {source.lod}",) if without else ()
 
 
-def _root(name: str, objects: _Json) -> str:
-    """The topmost parent of an object: a BuildingPart belongs to its Building."""
-    for _ in range(len(objects)):
-        parents = [parent for parent in objects[name].get("parents", []) if parent in objects]
-        if not parents:
-            break
-        name = parents[0]
-    return name
+def _root(name: str, objects: _Json, roots: dict[str, str]) -> str:
+    """The topmost parent of an object: a BuildingPart belongs to its Building; ``roots`` keeps those known so far."""
+    way: dict[str, None] = {}
+    while name not in roots and name not in way:  # the parents of damaged files may form a circle
+        way[name] = None
+        parents = objects[name].get("parents", [])
+        name = next((parent for parent in parents if parent in objects), name)
+    root = roots.get(name, name)
+    roots.update(dict.fromkeys(way, root))
+    return root
 
 
 def _level(geometry: _Json, city: _Json) -> float:
     """The level of detail as a number; version 1.0 stores a number, later ones a string, points may have none."""
     return float(_template(geometry, city).get("lod", 0))
-
-
-def _highest(family: Sequence[_Json], city: _Json) -> float:
-    return max(_level(geometry, city) for geometry in family)
 
 
 def _template(geometry: _Json, city: _Json) -> _Json:
@@ -112,6 +105,20 @@ def _template(geometry: _Json, city: _Json) -> _Json:
         return geometry
     template: _Json = city["geometry-templates"]["templates"][geometry["template"]]
     return template
+
+
+def _check_instances(geometries: Sequence[_Json], city: _Json, source: Source) -> None:
+    """Bound the edges of templates times their instances, and the points, which are moved for each instance."""
+    used = Counter(geometry["template"] for geometry in geometries if geometry["type"] == "GeometryInstance")
+    if not used:
+        return
+    templates, points = city["geometry-templates"]["templates"], len(city["geometry-templates"]["vertices-templates"])
+    edges = sum(count * sum(map(len, _rings(templates[index]["boundaries"]))) for index, count in used.items())
+    source.check_count(max(edges, points * used.total()), "edges or points of template instances")
+    # Converted once, not for each instance.
+    city["geometry-templates"]["vertices-templates"] = np.array(
+        city["geometry-templates"]["vertices-templates"], dtype=np.float64
+    ).reshape(-1, 3)
 
 
 def _transformed(city: _Json) -> Float64[np.ndarray, "v 3"]:
@@ -128,7 +135,7 @@ def _segments(geometry: _Json, vertices: Float64[np.ndarray, "v 3"], city: _Json
     """Start, end, start, end … of the edges of one geometry."""
     if geometry["type"] == "GeometryInstance":
         # A template has its own vertices; a matrix and one vertex of the city place them.
-        local = np.array(city["geometry-templates"]["vertices-templates"], dtype=np.float64)
+        local = np.asarray(city["geometry-templates"]["vertices-templates"], dtype=np.float64)
         matrix = np.array(geometry["transformationMatrix"], dtype=np.float64).reshape(4, 4)
         anchor = vertices[_in_range(geometry["boundaries"][:1], vertices)]
         vertices = local @ matrix[:3, :3].T + matrix[:3, 3] + anchor

@@ -21,6 +21,7 @@ from plueckernet.io.source import RawLines, Source, is_count, is_number, numbers
 
 TRACK_NAME = re.compile(r"track_(\d{1,15})\.txt")
 _LINES_PER_TRACK = 5
+_MIN_TRACK_BYTES = 18  # three lines of three digits
 
 
 def recognises(source: Source) -> bool:
@@ -91,7 +92,7 @@ def _read_alltracks(source: Source) -> RawLines:
     if not is_count(line.strip()):
         raise source.error(f"expected the number of tracks, found {shown(line.strip())}", number)
     count = int(line)
-    segments = np.empty((min(count, source.path.stat().st_size), 2, 3))
+    segments = np.empty((min(count, source.path.stat().st_size // _MIN_TRACK_BYTES + 1), 2, 3))
     ids = np.empty(len(segments), dtype=np.int64)
     for place in range(count):
         ids[place], segments[place] = _next_track(lines, source, f"track {place + 1} of {count}")

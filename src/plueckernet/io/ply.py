@@ -25,6 +25,7 @@ _TYPES = {
 }  # fmt: skip
 _STRUCT_CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "f4": "f", "f8": "d"}
 _ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
+_MAX_ENTRIES = 1000  # elements of a header, and properties of an element
 _FACE_LISTS = ("vertex_indices", "vertex_index")
 _Column = list[Any] | Shaped[np.ndarray, " n"]
 
@@ -118,11 +119,16 @@ def read_header(source: Source) -> Header:
                 case ["format", name, "1.0"] if name in _ORDERS:
                     order = _ORDERS[name]
                 case ["element", name, count] if is_count(count):
+                    _check_new(name, [element.name for element in elements], source, number)
                     elements.append(Element(name, int(count)))
                 case ["property", "list", count_kind, kind, name] if elements:
                     kinds = _kind(kind, source, number), _kind(count_kind, source, number)
+                    if kinds[1].startswith("f"):
+                        raise source.error(f"the length of a list is a whole number, not {shown(count_kind)}", number)
+                    _check_new(name, [known.name for known in elements[-1].properties], source, number)
                     elements[-1].properties.append(Property(name, *kinds))
                 case ["property", kind, name] if elements:
+                    _check_new(name, [known.name for known in elements[-1].properties], source, number)
                     elements[-1].properties.append(Property(name, _kind(kind, source, number)))
                 case [] | ["ply"] | ["comment" | "obj_info", *_]:
                     pass
@@ -138,6 +144,13 @@ def _header_lines(data: bytes) -> Iterator[bytes]:
     while (stop := data.find(end, start)) >= 0:
         yield data[start : stop + 1]
         start = stop + 1
+
+
+def _check_new(name: str, known: list[str], source: Source, number: int) -> None:
+    if name in known:
+        raise source.error(f"{shown(name)} for the second time", number)
+    if len(known) >= _MAX_ENTRIES:
+        raise source.error(f"more than {_MAX_ENTRIES} elements or properties", number)
 
 
 def _kind(name: str, source: Source, number: int) -> str:

@@ -13,8 +13,9 @@ from jaxtyping import Bool, Float64
 
 from plueckernet.errors import FormatError, InputError
 from plueckernet.geometry.lines import LineSet
+from plueckernet.io.files import check_regular
 from plueckernet.io.registry import format_named, format_of_content
-from plueckernet.io.source import RawLines, Source
+from plueckernet.io.source import MAX_LINES, RawLines, Source
 
 _log = logging.getLogger("plueckernet")
 _MIN_LENGTH = 1e-150  # below it the square of a length underflows in float64
@@ -52,6 +53,7 @@ def read_lines(
     lod: str | float | None = None,
     types: Sequence[str] = (),
     storey: str | None = None,
+    max_lines: int = MAX_LINES,
 ) -> LineSet:
     """Read a line map in float64.
 
@@ -64,11 +66,13 @@ def read_lines(
         lod: Level of detail of CityJSON or CityGML, such as `"2.2"`; by default the highest of each object.
         types: Types of elements of IFC, such as `"IfcWall"`, with those derived from them; by default all.
         storey: Name of a storey of IFC; by default all.
+        max_lines: The largest number of lines where a small file can declare many: repeated blocks of DXF, templates of
+            CityJSON, compressed NPZ.
 
     Raises:
         FormatError: The file cannot be read; the message names the file and, for text, the line.
     """
-    report = read_lines_report(path, format=format, lod=lod, types=types, storey=storey)
+    report = read_lines_report(path, format=format, lod=lod, types=types, storey=storey, max_lines=max_lines)
     for reason, count in report.dropped.items():
         _log.warning("%s: skipped %d lines: %s", path, count, reason)
     return report.lines
@@ -82,9 +86,11 @@ def read_lines_report(
     lod: str | float | None = None,
     types: Sequence[str] = (),
     storey: str | None = None,
+    max_lines: int = MAX_LINES,
 ) -> ReadReport:
     """Read a line map like `read_lines`, and report what was read and what was skipped."""
-    source = Source(Path(path), _level_of_detail(lod), progress, tuple(types), storey)
+    source = Source(Path(path), _level_of_detail(lod), progress, tuple(types), storey, max_lines)
+    check_regular(source.path)
     try:
         if not source.path.stat().st_size and source.path.is_file():
             raise source.error("the file is empty")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,9 +13,12 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from plueckernet.errors import FormatError
+from plueckernet.io.files import check_regular
 
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 _HEAD_BYTES = 1 << 16  # larger than any header or first row in practice
 _LINES_PER_REPORT = 1 << 15  # lines between two progress reports
+MAX_LINES = 2_000_000  # of blocks, templates and compressed arrays; less than 1 GB of memory
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -28,6 +32,7 @@ class Source:
         types: Types of elements to read, for formats that have elements; all by default.
         storey: Name of the storey to read, for formats that have storeys.
         progress: Called regularly with the fraction of the file that has been read, in [0, 1].
+        max_lines: The largest number of lines where a small file can declare many: repeated blocks, compressed arrays.
     """
 
     path: Path
@@ -35,10 +40,12 @@ class Source:
     progress: Callable[[float], None] | None = None
     types: tuple[str, ...] = ()
     storey: str | None = None
+    max_lines: int = MAX_LINES
 
     @cached_property
     def head(self) -> bytes:
         """The first bytes, used to recognise the format; empty for a folder."""
+        check_regular(self.path)
         if self.path.is_dir():
             return b""
         with self.path.open("rb") as handle:
@@ -77,6 +84,11 @@ class Source:
                 if self.progress is not None and number % _LINES_PER_REPORT == 0:
                     self.progress(min(1.0, data.tell() / size))
                 yield number, line
+
+    def check_count(self, count: int, what: str) -> None:
+        """Raise if a file that repeats or compresses lines has more than ``max_lines``."""
+        if count > self.max_lines:
+            raise self.error(f"{count} {what}, but the limit is {self.max_lines}; raise it with max_lines")
 
     def error(self, reason: str, line: int | None = None) -> FormatError:
         """The error to raise about this file."""
@@ -118,7 +130,16 @@ def numbers(fields: list[str], source: Source, line: int) -> list[float]:
         return [float(field) for field in fields]
     except ValueError:
         bad = next(field for field in fields if not is_number(field))
-        raise source.error(f"expected a number, found {shown(bad)}", line) from None
+        hint = "; numbers have a decimal point, not a comma" if _DECIMAL_COMMA.fullmatch(bad.strip()) else ""
+        raise source.error(f"expected a number, found {shown(bad)}{hint}", line) from None
+
+
+def check_decimal_point(row: str, source: Source, line: int) -> None:
+    """Raise if all columns of a row are numbers with a decimal comma, or whole ones between them: `1,5 2,25 3`."""
+    fields = row.replace(";", " ").split()
+    commas = [_DECIMAL_COMMA.fullmatch(field) is not None for field in fields]
+    if len(fields) > 1 and any(commas) and all(c or field.isdigit() for c, field in zip(commas, fields, strict=True)):
+        raise source.error(f"decimal commas, as in {shown(fields[commas.index(True)])}; write decimal points", line)
 
 
 def is_number(field: str) -> bool:

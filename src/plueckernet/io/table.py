@@ -16,7 +16,7 @@ from jaxtyping import Float64
 
 from plueckernet.io.atomic import atomic_write
 from plueckernet.io.rows import write_rows
-from plueckernet.io.source import RawLines, Source, is_number, numbers
+from plueckernet.io.source import RawLines, Source, check_decimal_point, is_number, numbers
 
 COLUMNS = ("x1", "y1", "z1", "x2", "y2", "z2")
 _Pick = Callable[[list[str]], Sequence[str]]
@@ -48,6 +48,7 @@ def read(source: Source) -> RawLines:
         if not row or row.isspace():
             continue
         if not started:
+            check_decimal_point(row, source, number)
             started, separator = True, _separator(row)
             names = _split(row, separator)
             if not any(map(_starts_number, names)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,6 +99,8 @@ def _rows(path: Path, width: int) -> list[list[float]]:
             if len(fields) != width:
                 raise source.error(f"expected {width} numbers, found {len(fields)}", number)
             rows.append(numbers(fields, source, number))
+            if not all(map(math.isfinite, rows[-1])):
+                raise source.error("a number is not finite", number)
     except OSError as error:
         raise FormatError(path, (error.strerror or str(error)).lower()) from error
     if not rows:

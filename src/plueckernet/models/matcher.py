@@ -23,9 +23,13 @@ from plueckernet.models.mlp import MLP, Style
 from plueckernet.models.packed import pass_messages
 from plueckernet.models.pluecker_encoder import PlueckerEncoder, PlueckerEncoderConfig
 from plueckernet.models.transport import SinkhornConfig, masked_log_softmax, pairwise_distance, sinkhorn
+from plueckernet.settings import check_at_least, check_at_most, check_kinds
 
 Assignment = Literal["transport", "dual-softmax"]
 """How features become probabilities: the paper's optimal transport, or LightGlue's product of two softmaxes."""
+
+
+_MAX_LAYERS, _MAX_CHANNELS, _MAX_LINES = 64, 512, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,9 @@ class PlueckerConfig:
     orthogonal_subspaces: bool = False  # True: Gram-Schmidt on the features of moments and directions
     fast_attention: bool = False  # True: attention in linear time
     sinkhorn: SinkhornConfig = field(default_factory=SinkhornConfig)
+
+    def __post_init__(self) -> None:
+        _check_sizes(self)
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,22 @@ class InvariantConfig:
     matchability_prior: bool = True
     assignment: Assignment = "dual-softmax"
     sinkhorn: SinkhornConfig = field(default_factory=SinkhornConfig)  # if the assignment is transport
+
+    def __post_init__(self) -> None:
+        _check_sizes(self)
+        check_at_least(self, 0, "filters", "dense_limit")
+        check_at_least(self, 1, "edge_channels")
+        check_at_most(self, _MAX_CHANNELS, "filters", "edge_channels")
+        check_at_most(self, _MAX_LINES, "dense_limit")
+
+
+def _check_sizes(config: PlueckerConfig | InvariantConfig) -> None:
+    """Types, and bounds far above what can be trained: a card from a stranger decides how much is allocated."""
+    check_kinds(config)
+    check_at_least(config, 1, "layers", "heads", "neighbours")
+    check_at_most(config, _MAX_LAYERS, "layers")
+    check_at_most(config, _MAX_CHANNELS, "heads")
+    check_at_most(config, _MAX_LINES, "neighbours")
 
 
 MatcherConfig = PlueckerConfig | InvariantConfig

@@ -19,10 +19,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from plueckernet.errors import InputError
+from plueckernet.settings import check_at_most, check_kinds, check_positive
 
 _ZERO = -1e9  # log 0 within the iterations; -inf would give NaN gradients
 _KERNEL_RANGE = 40.0  # range of H / λ up to which exp(-H / λ) has full precision in float32
 _BLOCK_ELEMENTS = 1 << 22  # elements per block when no gradient is needed
+_MAX_ITERATIONS = 10_000
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,11 @@ class SinkhornConfig:
 
     regularisation: float = 0.1  # λ, in units of the cost
     iterations: int = 30
+
+    def __post_init__(self) -> None:
+        check_kinds(self)
+        check_positive(self, "regularisation", "iterations")
+        check_at_most(self, _MAX_ITERATIONS, "iterations")
 
 
 class TopMatches(NamedTuple):

@@ -10,10 +10,12 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import nn
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
 
 from plueckernet.errors import FormatError, InputError
+from plueckernet.io.atomic import atomic_write, atomic_write_bytes
+from plueckernet.io.files import check_regular, read_json
 from plueckernet.models.matcher import Matcher, PlueckerConfig, build_matcher, config_from_dict, config_to_dict
 from plueckernet.models.regression import SHORT_HEAD, PoseRegressor
 
@@ -41,12 +43,21 @@ def available_pretrained() -> list[str]:
 def save_pretrained(path: str | Path, model: Matcher | PoseRegressor, card: ModelCard) -> Path:
     """Write ``path`` (suffix ``.safetensors``) and its card (``.json``); returns the former."""
     path = Path(path).with_suffix(".safetensors")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    tensors = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
-    save_file(tensors, path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path.parent}: cannot be created: {error.strerror or error}") from error
     document = {**asdict(card), "architecture": _architecture(model)}
-    path.with_suffix(".json").write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    with atomic_write_bytes(path) as stream:
+        stream.write(tensor_bytes(model.state_dict()))
+    with atomic_write(path.with_suffix(".json")) as text:
+        text.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     return path
+
+
+def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    """Tensors as the content of a safetensors file."""
+    return save({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
 
 
 def load_pretrained(name: str | Path, device: torch.device | str = "cpu") -> Matcher | PoseRegressor:
@@ -57,10 +68,7 @@ def load_pretrained(name: str | Path, device: torch.device | str = "cpu") -> Mat
     path = pretrained_path(name)
     with torch.random.fork_rng(devices=[]):  # the initial values are overwritten and must not use up random numbers
         model = _build(load_card(path), path)
-    try:
-        tensors = load_file(path, device=str(device))
-    except SafetensorError as error:
-        raise FormatError(path, f"not a safetensors file: {error}") from error
+    tensors = read_tensors(path, device)
     try:
         model.to(device).load_state_dict(tensors, strict=True)
     except RuntimeError as error:
@@ -68,17 +76,42 @@ def load_pretrained(name: str | Path, device: torch.device | str = "cpu") -> Mat
     return model.eval()
 
 
+def read_tensors(path: Path, device: torch.device | str = "cpu") -> dict[str, Tensor]:
+    """The tensors of a safetensors file; numbers that are not finite raise :class:`FormatError`."""
+    check_regular(path)
+    try:
+        tensors = load_file(path, device=str(device))
+    except (SafetensorError, OSError, ValueError, OverflowError) as error:
+        raise FormatError(path, f"not a safetensors file: {error}") from error
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise FormatError(path, f"{name} has values that are not finite")
+    return tensors
+
+
 def load_card(name: str | Path) -> ModelCard:
     """The card of a model; unknown or missing entries raise :class:`FormatError`."""
     path = pretrained_path(name).with_suffix(".json")
     try:
-        document = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise FormatError(path, f"no readable card: {error}") from error
+        document = read_json(path)
+    except FormatError as error:
+        raise FormatError(path, f"no readable card: {error.reason}", error.line) from error
     names = {f.name for f in fields(ModelCard)}
     if not isinstance(document, dict) or set(document) | {"calibration"} != names:
         raise FormatError(path, f"a card has exactly the entries {', '.join(sorted(names))}")
+    _check_card(document, path)
     return ModelCard(**document)
+
+
+def _check_card(document: Mapping[str, Any], path: Path) -> None:
+    """Raise unless every entry has its type."""
+    kinds: dict[str, Any] = dict.fromkeys(("name", "data", "protocol", "version"), str)
+    kinds |= {"numbers": dict, "architecture": dict, "calibration": dict | None}
+    for name, value in document.items():
+        if not isinstance(value, kinds[name]):
+            raise FormatError(
+                path, f"{name}: expected {'text' if kinds[name] is str else 'an object'}, got {value!r:.60}"
+            )
 
 
 def pretrained_path(name: str | Path) -> Path:
@@ -113,7 +146,7 @@ def _build(card: ModelCard, path: Path) -> Matcher | PoseRegressor:
         if task == "matching":
             return build_matcher(settings)
         config = config_from_dict(settings)
-    except (InputError, TypeError) as error:
+    except (InputError, TypeError, ValueError, RuntimeError) as error:  # torch refuses sizes that do not fit
         raise FormatError(path.with_suffix(".json"), str(error)) from error
     if task != "regression" or not isinstance(config, PlueckerConfig):
         raise FormatError(path.with_suffix(".json"), f"unknown architecture {task!r} of {settings.get('network')!r}")

@@ -50,7 +50,7 @@ def _semantic3d(source: Path, lines_of: LinesOf) -> list[Unit]:
 
 def _scan(station: str, path: Path, lines_of: LinesOf) -> UnitResult:
     """The cells of a scan, each in its own frame."""
-    lines = lines_of(CloudFrame(station, 0.0, path))
+    lines = lines_of(CloudFrame(station, 0.0, path, viewpoint=None))
     result = UnitResult()
     for (column, row), cell in split_into_cells(lines, CELL_SIZE, MIN_CELL_LINES) if len(lines) else ():
         world_T_scene = cell_frame((column, row), CELL_SIZE)

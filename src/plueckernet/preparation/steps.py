@@ -26,6 +26,7 @@ from plueckernet.errors import FormatError, InputError
 from plueckernet.geometry import Pose
 from plueckernet.io import write_lines
 from plueckernet.io.atomic import atomic_write
+from plueckernet.io.files import read_json
 from plueckernet.preparation.published import DATASETS
 from plueckernet.preparation.units import UNDECIDED, Dataset, LinesOf, Scene, Unit
 from plueckernet.sensing import frame_lines
@@ -69,7 +70,7 @@ def prepare(
     for done, _ in enumerate(_written(work, missing, workers), 1 + len(units) - len(missing)):
         if progress is not None:
             progress(done / len(units))
-    records = [json.loads(_record(work, unit).read_text(encoding="utf-8")) for unit in units]
+    records = [read_json(_record(work, unit)) for unit in units]
     return _finished(out, work, _index(name, settings, records, dataset.consecutive))
 
 
@@ -105,7 +106,7 @@ def _work_folder(out: Path, wanted: dict[str, Any]) -> Path:
     if (out / "index.json").exists():
         raise InputError(f"{out}: already has a prepared dataset; remove it or choose another folder")
     if begun.exists():
-        earlier = json.loads(begun.read_text(encoding="utf-8"))
+        earlier = read_json(begun)
         if earlier != wanted:
             raise InputError(f"{out}: begun with {earlier}, not {wanted}; remove it or choose another folder")
         return work

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from plueckernet.estimation.judgement import JudgementSettings, Status
+from plueckernet.estimation.strays import LEFT_OUT
 
 if TYPE_CHECKING:
     from plueckernet.geometry import Pose
@@ -206,7 +207,7 @@ def _ambiguous_case(result: RegistrationResult) -> Case:
 
 def _advice(result: RegistrationResult, case: Case, place: Place) -> str:
     """What to do next, in one or two sentences; a doubt about the units comes before everything else."""
-    if result.warnings:
+    if any(not warning.endswith(LEFT_OUT) for warning in result.warnings):
         return UNITS_ADVICE
     count = len(result.alternatives)
     values = {

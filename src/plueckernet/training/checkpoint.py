@@ -7,19 +7,18 @@ weights to use are ``ema`` if present, otherwise ``model``.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from plueckernet.errors import FormatError, InputError
-from plueckernet.io.atomic import atomic_write
+from plueckernet.io.atomic import atomic_write, atomic_write_bytes
+from plueckernet.io.files import read_json
+from plueckernet.models.weights import read_tensors, tensor_bytes
 
 _STATE = "state.json"
 Tensors = Mapping[str, Tensor]
@@ -49,8 +48,8 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         new.mkdir(parents=True)
         for name, tensors in checkpoint.tensors.items():
             file = new / f"{name}.safetensors"
-            save_file({key: value.detach().cpu().contiguous() for key, value in tensors.items()}, file)
-            _flush(file)
+            with atomic_write_bytes(file) as handle:
+                handle.write(tensor_bytes(tensors))
         with atomic_write(new / _STATE) as stream:
             stream.write(json.dumps(checkpoint.state, indent=1, ensure_ascii=False) + "\n")
         if folder.exists():
@@ -67,16 +66,10 @@ def load_checkpoint(folder: Path) -> Checkpoint:
         folder = _sibling(folder, "old")
     if not (folder / _STATE).is_file():
         raise InputError(f"{folder}: no checkpoint")
-    try:
-        state = json.loads((folder / _STATE).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FormatError(folder / _STATE, f"cannot be read: {error}") from error
+    state = read_json(folder / _STATE)
     tensors = {}
     for file in sorted(folder.glob("*.safetensors")):
-        try:
-            tensors[file.stem] = load_file(file)
-        except SafetensorError as error:
-            raise FormatError(file, f"not a safetensors file: {error}") from error
+        tensors[file.stem] = read_tensors(file)
     if "model" not in tensors and "ema" not in tensors:
         raise FormatError(folder, "no weights: neither model.safetensors nor ema.safetensors")
     return Checkpoint(tensors, state)
@@ -92,8 +85,3 @@ def find_checkpoint(path: Path) -> Path:
 
 def _sibling(folder: Path, suffix: str) -> Path:
     return folder.with_name(f"{folder.name}.{suffix}")
-
-
-def _flush(file: Path) -> None:
-    with file.open("rb") as handle:
-        os.fsync(handle.fileno())

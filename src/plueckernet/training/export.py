@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from plueckernet.errors import FormatError, InputError
+from plueckernet.io.files import read_json
 from plueckernet.models.weights import ModelCard, save_pretrained
 from plueckernet.training.checkpoint import find_checkpoint, load_checkpoint
 from plueckernet.training.config import parse_model
@@ -25,8 +25,13 @@ def export_weights(
     """
     folder = find_checkpoint(checkpoint)
     loaded = load_checkpoint(folder)
-    config = loaded.state["config"]
-    model = parse_model(config["model"], folder / "state.json").build(seed=0)
+    try:
+        config, steps, best, version = (loaded.state[key] for key in ("config", "step", "best", "version"))
+        recipe = {table: config[table] for table in ("data", "train")}
+        data, protocol, known_as = config["card"]["data"], config["card"]["protocol"], name or config["name"]
+        model = parse_model(config["model"], folder / "state.json").build(seed=0)
+    except (KeyError, TypeError) as error:
+        raise FormatError(folder / "state.json", f"not the state of a training: {error}") from error
     try:
         model.load_state_dict(dict(loaded.weights))
     except RuntimeError as error:
@@ -35,22 +40,12 @@ def export_weights(
     size = sum(value.numel() * value.element_size() for value in model.state_dict().values())
     if size > MAX_WEIGHT_BYTES:
         raise InputError(f"{folder}: {size / 1e6:.1f} MB of weights exceed 10 MB; export them in 16 bits")
-    numbers: dict[str, Any] = {"steps": loaded.state["step"], "validation": loaded.state["best"]}
-    numbers["recipe"] = {name: config[name] for name in ("data", "train")}
+    numbers: dict[str, Any] = {"steps": steps, "validation": best, "recipe": recipe}
     card = ModelCard(
-        name=name or config["name"],
-        data=config["card"]["data"],
-        protocol=config["card"]["protocol"],
-        numbers=numbers | ({"results": _read_json(results)} if results is not None else {}),
-        version=loaded.state["version"],
+        name=known_as,
+        data=data,
+        protocol=protocol,
+        numbers=numbers | ({"results": read_json(results)} if results is not None else {}),
+        version=version,
     )
     return save_pretrained(out / card.name, model, card)
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise FormatError(path, f"not JSON: {error}") from error

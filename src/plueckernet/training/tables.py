@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -9,17 +10,19 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from plueckernet.errors import FormatError, InputError
+from plueckernet.io.files import read_text
 
 _T = TypeVar("_T")
 
 
 def read_tables(path: Path) -> dict[str, Any]:
     """A TOML file as nested dictionaries."""
+    text = read_text(path)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except ValueError as error:  # not TOML, or not UTF-8
+        return tomllib.loads(text)
+    except RecursionError:
+        raise FormatError(path, "not TOML: nested too deeply") from None
+    except ValueError as error:
         raise FormatError(path, str(error)) from error
 
 
@@ -72,7 +75,7 @@ def _checked(hint: Any, value: Any, key_path: str, path: Path) -> Any:
                 _checked(k, v, f"{key_path}[{i}]", path) for i, (k, v) in enumerate(zip(kinds, value, strict=True))
             )
         fits = False
-    elif hint is float and type(value) in (int, float):
+    elif hint is float and type(value) in (int, float) and abs(value) <= sys.float_info.max:
         return float(value)
     else:
         fits = type(value) is hint
@@ -84,7 +87,7 @@ def _checked(hint: Any, value: Any, key_path: str, path: Path) -> Any:
 def _value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
 
 

@@ -136,11 +136,14 @@ class Trainer:
     def load(self, checkpoint: Checkpoint) -> None:
         """Restore a checkpoint; a checkpoint of another network raises :class:`InputError`."""
         state = checkpoint.state
-        if parse_model(state["config"]["model"], Path("state.json")) != self.config.model:
-            raise InputError("the checkpoint belongs to another network than [model] describes")
-        self._restore(checkpoint.tensors)
-        self.step, self.best = state["step"], state["best"]
-        self.guard.load(state["guard"])
+        try:
+            if parse_model(state["config"]["model"], Path("state.json")) != self.config.model:
+                raise InputError("the checkpoint belongs to another network than [model] describes")
+            self._restore(checkpoint.tensors)
+            self.step, self.best = state["step"], state["best"]
+            self.guard.load(state["guard"])
+        except (KeyError, TypeError) as error:
+            raise InputError(f"the checkpoint has no complete state: {error}") from error
         self._snapshots = [self._snapshot()]
 
     def _tensors(self) -> dict[str, dict[str, Tensor]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import threading
 import time
@@ -13,14 +14,17 @@ from html import escape
 from importlib.resources import files
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from plueckernet.errors import InputError, MissingDependencyError, PlueckernetError
 from plueckernet.io import write_lines
 from plueckernet.report.words import IN_VIEWER, as_sentence, matrix_rows, sigma_words, two_digits, verdict
 from plueckernet.stages import STAGES
+from plueckernet.viewer.gate import Gate
 from plueckernet.viewer.session import MAX_THRESHOLD_FACTOR, SIDES, PoseView, Session, Side
 from plueckernet.viewer.stage import DisplayOptions, Stage
+from plueckernet.viewer.uploads import Uploads
 
 _STATUS_COLOURS = {"success": "#4fd6a7", "ambiguous": "#f0bd5a", "failed": "#ff8f8f"}
 _UNREGISTERED = "before registration"
@@ -35,14 +39,16 @@ class Viewer:
             import viser
         except ImportError as error:
             raise MissingDependencyError("viser", "view") from error
+        self._gate = Gate(host)
         try:
-            with _silence():
+            with _silence(), self._gate.installed():
                 self.server = viser.ViserServer(host=host, port=port, label="plueckernet", verbose=False)
         except OSError as error:
             raise InputError(f"{host}:{port}: cannot be served: {error.strerror or error}") from error
         self.session = Session()
         self._folder = tempfile.TemporaryDirectory(prefix="plueckernet-")
         self._busy = threading.Lock()
+        self._uploads = Uploads(self.server, Path(self._folder.name), self._uploaded, self._refused)
         self.server.gui.configure_theme(dark_mode=True, control_width="large", show_logo=False, show_share_button=False)
         self._stage = Stage(self.server)
         self._build_maps()
@@ -55,6 +61,11 @@ class Viewer:
     def port(self) -> int:
         """The port in use; if the requested port was taken, another one."""
         return self.server.get_port()
+
+    @property
+    def url(self) -> str:
+        """The address of the page, with the token without which nothing is answered."""
+        return self._gate.url(self.port)
 
     def load(self, side: Side, path: Path, format: str | None = None) -> None:
         """Read a map from a file and show it."""
@@ -92,11 +103,12 @@ class Viewer:
         self._message_box = gui.add_html("")
         gui.add_html(_drop_target())
         self._labels = {}
+        self._sides: dict[str, Side] = {}  # by the id of the upload button
         for side in SIDES:
             button = gui.add_upload_button(
                 f"Open the {side} …", hint="OBJ, PLY, DXF, CityJSON, LIMAP, CSV, text, NPY, NPZ"
             )
-            button.on_upload(self._uploaded(side))
+            self._sides[self._uploads.accept(button)] = side
             self._labels[side] = gui.add_html(_map(side, None))
         self._register = gui.add_button("Register", color="blue", disabled=True)
         self._register.on_click(self._action(lambda _: self.register()))
@@ -160,20 +172,18 @@ class Viewer:
                 self._clear_messages(side)
                 act(event)
             except PlueckernetError as error:
-                self._show_message(str(error).replace(f"{self._folder.name}/", ""), side)
+                self._show_message(_without_folders(str(error), self._folder.name), side)
             finally:
                 self._busy.release()
 
         return run
 
-    def _uploaded(self, side: Side) -> Callable[[Any], None]:
-        def take(event: Any) -> None:
-            file = event.target.value
-            path = Path(self._folder.name) / Path(file.name).name
-            path.write_bytes(file.content)
-            self.load(side, path)
+    def _uploaded(self, button: str, path: Path, client: Any) -> None:
+        side = self._sides[button]
+        self._action(lambda _: self.load(side, path), side)(SimpleNamespace(client=client))
 
-        return self._action(take, side)
+    def _refused(self, button: str, reason: str) -> None:
+        self._show_message(reason, self._sides[button])
 
     def _tell_stage(self, stage: str) -> None:
         _put(self._bar, 100 * (STAGES.index(stage) + 1) / (len(STAGES) + 1))
@@ -289,6 +299,11 @@ class Viewer:
     def _show_messages(self) -> None:
         rows = "".join(f"<div>{escape(text)}</div>" for text in self._messages.values())
         self._message_box.content = rows and _box(f'<div role="alert" style="color:#ff8f8f">{rows}</div>')
+
+
+def _without_folders(text: str, folder: str) -> str:
+    """A message in which uploaded files have their own names."""
+    return re.sub(rf"{re.escape(folder)}/(tmp\w+/)?", "", text)
 
 
 def _silence() -> redirect_stdout[StringIO]:

@@ -253,3 +253,13 @@ def test_inconsistent_authors_pairs_are_refused(tmp_path: Path, name: str, chang
     path.write_bytes(pickle.dumps(change([np.asarray(array) for array in pickle.loads(path.read_bytes())])))
     with pytest.raises(FormatError, match=complaint):
         read_authors_pairs(folder)
+
+
+@pytest.mark.parametrize("name", ["/etc/hostname", "../other.png", "a/../../b.png"])
+def test_a_list_of_images_does_not_lead_to_other_files(tmp_path: Path, name: str) -> None:
+    (tmp_path / "associations.txt").write_text(f"0 rgb/a.png 0 {name}\n")
+    with pytest.raises(FormatError, match="not in the folder"):
+        tum_sequence(tmp_path)
+    (tmp_path / "associations.txt").write_text("nan rgb/a.png 0 depth/a.png\n")
+    with pytest.raises(FormatError, match="time in seconds"):
+        tum_sequence(tmp_path)

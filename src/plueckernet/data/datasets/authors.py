@@ -103,6 +103,8 @@ def _lines(array: NumericArray, path: Path, number: int) -> LineSet:
     if array.ndim != 2 or array.shape[1] != 6:
         raise FormatError(path, f"pair {number}: expected (n, 6), found {array.shape}")
     values = array.astype(np.float64)
+    if not np.isfinite(values).all():
+        raise FormatError(path, f"pair {number}: a number is not finite")
     off_unit = [np.abs(np.linalg.norm(vectors, axis=1) - 1) for vectors in (values[:, :3], values[:, 3:])]
     if len(values) and off_unit[1].max() > 0.01:
         order = (

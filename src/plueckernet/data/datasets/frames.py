@@ -11,6 +11,7 @@ from jaxtyping import Float64
 
 from plueckernet.errors import FormatError
 from plueckernet.geometry import Pose
+from plueckernet.io.files import read_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,8 @@ class CloudFrame:
     time: float
     cloud: Path
     world_T_sensor: Pose | None = None
+    # where the scanner was, in the frame of the cloud; None if the cloud is not a single scan
+    viewpoint: tuple[float, float, float] | None = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +64,7 @@ SensorFrame = CameraFrame | CloudFrame | LinesFrame
 
 def rows_of(path: Path) -> list[tuple[int, list[str]]]:
     """Line number and fields of each row of a text file, without comments and blank lines."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise FormatError(path, (error.strerror or str(error)).lower()) from error
-    except UnicodeDecodeError as error:
-        raise FormatError(path, "binary data where text was expected") from error
-    rows = ((number, line.partition("#")[0].split()) for number, line in enumerate(text.splitlines(), 1))
+    rows = ((number, line.partition("#")[0].split()) for number, line in enumerate(read_text(path).splitlines(), 1))
     return [(number, fields) for number, fields in rows if fields]
 
 

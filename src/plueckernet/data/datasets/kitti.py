@@ -5,6 +5,7 @@ The poses are those of the left camera; ``Tr`` in ``calib.txt`` maps the laser s
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,8 @@ def _times(folder: Path, count: int) -> list[float]:
         times = [float(fields[0]) for _, fields in rows_of(path)]
     except ValueError as error:
         raise FormatError(path, "expected a time in seconds in each row") from error
+    if not all(map(math.isfinite, times)):
+        raise FormatError(path, "a time is not finite")
     if len(times) != count:
         raise FormatError(path, f"expected {count} times, one per scan, found {len(times)}")
     return times

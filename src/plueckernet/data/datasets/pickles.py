@@ -7,7 +7,7 @@ their names, and it creates arrays directly from their bytes.
 
 from __future__ import annotations
 
-import ast
+import codecs
 import pickletools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from plueckernet.errors import FormatError
+from plueckernet.io.files import read_bytes
 from plueckernet.io.source import shown
 
 Order = Literal["<", ">", "=", "|"]
@@ -40,6 +41,7 @@ _LITERALS = frozenset((
 _INSTRUCTIONS = {known.code.encode("latin1"): known for known in pickletools.opcodes}
 _IGNORED = frozenset(("PROTO", "FRAME"))
 _MARK = object()
+_MAX_REUSE = 2  # bytes of arrays for each byte of the file; a memo can repeat them
 
 _CODES = frozenset(f"{kind}{size}" for kind, sizes in {"f": "248", "i": "1248", "u": "1248"}.items() for size in sizes)
 _ORDERS: dict[str | bytes, Order] = {"<": "<", ">": ">", "=": "=", "|": "|", b"<": "<", b">": ">", b"=": "=", b"|": "|"}
@@ -51,10 +53,7 @@ def read_arrays(path: Path) -> list[NumericArray]:
     Raises:
         FormatError: The file has any other content. Nothing in it is executed.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise FormatError(path, (error.strerror or str(error)).lower()) from error
+    data = read_bytes(path)
     try:
         value = _Machine().run(data)
     except _RefusedError as error:
@@ -68,6 +67,8 @@ def read_arrays(path: Path) -> list[NumericArray]:
     arrays = [entry.content for entry in value if isinstance(entry, _PickledArray) and entry.content is not None]
     if len(arrays) != len(value):
         raise FormatError(path, "expected a list of arrays and nothing else")
+    if sum(array.nbytes for array in arrays) > _MAX_REUSE * len(data):
+        raise FormatError(path, "not a pickle of plain arrays: it repeats arrays")
     return arrays
 
 
@@ -109,15 +110,24 @@ def _instructions(data: bytes) -> Iterator[tuple[str, Any]]:
         if known is None:
             raise _RefusedError(f"the byte {code!r} is not an instruction")
         if known.name == "STRING":  # bytes of Python 2, which the library decodes as ASCII
-            yield known.name, ast.literal_eval(f"b{stream.readline().decode('ascii').strip()}")
+            yield known.name, _python2_bytes(stream.readline())
         else:
             yield known.name, None if known.arg is None else known.arg.reader(stream)
+
+
+def _python2_bytes(line: bytes) -> bytes:
+    """The bytes of a quoted string with escapes."""
+    quoted = line.strip()
+    if len(quoted) < 2 or quoted[:1] not in (b"'", b'"') or quoted[-1:] != quoted[:1]:
+        raise _RefusedError("a string without quotes")
+    return codecs.escape_decode(quoted[1:-1])[0]
 
 
 class _Machine:
     """The stack machine of pickles, restricted to the instructions of lists of arrays."""
 
     def __init__(self) -> None:
+        self.used = 0  # bytes of all arrays so far
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
 
@@ -125,8 +135,10 @@ class _Machine:
         """Interpret the program and return its result."""
         for name, argument in _instructions(data):
             if name == "STOP":
-                return self.stack.pop()
+                return self.top(1)[0]
             self.step(name, argument)
+            if self.used > _MAX_REUSE * len(data):
+                raise _RefusedError("it repeats arrays")
         raise _RefusedError("it has no end")
 
     def step(self, name: str, argument: Any) -> None:
@@ -146,10 +158,12 @@ class _Machine:
         elif name == "REDUCE":
             function, arguments = self.top(2)
             self.stack.append(_called(function, arguments))
+            self.used += _size(self.stack[-1])
         elif name == "BUILD":
             _build(*self.top(2, keep=1))
+            self.used += _size(self.stack[-1])
         elif name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
-            self.memo[len(self.memo) if argument is None else argument] = self.stack[-1]
+            self.memo[len(self.memo) if argument is None else argument] = self.top(1, keep=1)[0]
         elif name in ("GET", "BINGET", "LONG_BINGET"):
             self.stack.append(self.memo[argument])
         else:
@@ -194,6 +208,13 @@ _GATHERING: dict[str, tuple[type, int | None]] = {  # type and number of values;
     "EMPTY_LIST": (list, 0), "LIST": (list, None), "EMPTY_TUPLE": (tuple, 0), "TUPLE": (tuple, None),
     "TUPLE1": (tuple, 1), "TUPLE2": (tuple, 2), "TUPLE3": (tuple, 3),
 }  # fmt: skip
+
+
+def _size(value: Any) -> int:
+    """Bytes that an instruction has copied."""
+    if isinstance(value, _PickledArray):
+        return 0 if value.content is None else value.content.nbytes
+    return len(value) if isinstance(value, bytes) else 0
 
 
 def _called(function: Any, arguments: Any) -> Any:

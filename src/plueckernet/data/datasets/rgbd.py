@@ -8,6 +8,7 @@ TUM: ``rgb/`` and ``depth/``, listed in ``rgb.txt`` and ``depth.txt`` (``time fi
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from plueckernet.data.datasets.frames import CameraFrame, rigid, rows_of
 from plueckernet.errors import FormatError, InputError
+from plueckernet.io.source import is_count, is_number, shown
 from plueckernet.io.trajectories import read_tum_trajectory
 
 _Intrinsics = tuple[float, float, float, float]
@@ -64,6 +66,8 @@ def seven_scenes_sequence(folder: Path) -> list[CameraFrame]:
         colour = next((path for path in sorted(folder.glob(f"{name}.color.*"))), None)
         if colour is None:
             raise FormatError(depth, f"there is no {name}.color.png next to it")
+        if not is_count(name.removeprefix("frame-")):
+            raise FormatError(depth, "expected a name like frame-000000.depth.png")
         pose = folder / f"{name}.pose.txt"
         frames.append(
             CameraFrame(
@@ -129,7 +133,7 @@ def _files(row: tuple[int, list[str]], path: Path) -> tuple[str, str]:
     number, fields = row
     if len(fields) != 4:
         raise FormatError(path, f"expected `time file time file`, found {len(fields)} fields", number)
-    first, second = fields[1], fields[3]
+    first, second = (_inside(fields[column], path, number) for column in (1, 3))
     return (second, first) if first.startswith("depth") else (first, second)
 
 
@@ -140,11 +144,18 @@ def _tum_list(path: Path) -> list[tuple[float, str]]:
             raise FormatError(path, f"expected `time file`, found {len(fields)} fields", number)
     if not rows:
         raise FormatError(path, "the file lists no images")
-    return sorted((_time(fields[0], path, number), fields[1]) for number, fields in rows)
+    return sorted((_time(fields[0], path, number), _inside(fields[1], path, number)) for number, fields in rows)
+
+
+def _inside(name: str, path: Path, line: int) -> str:
+    """The name of a file below the folder of the list; a list must not lead to other files."""
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise FormatError(path, f"{shown(name)} is not in the folder of the list", line)
+    return name
 
 
 def _time(field: str, path: Path, line: int) -> float:
-    try:
-        return float(field)
-    except ValueError:
-        raise FormatError(path, f"expected a time in seconds, found {field!r}", line) from None
+    time = float(field) if is_number(field) else math.nan
+    if not math.isfinite(time):
+        raise FormatError(path, f"expected a time in seconds, found {shown(field)}", line)
+    return time

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from plueckernet.data.datasets.frames import LinesFrame, SensorFrame
+from plueckernet.data.datasets.frames import CloudFrame, LinesFrame, SensorFrame
 from plueckernet.data.datasets.kitti import kitti_sequence
 from plueckernet.data.datasets.rgbd import seven_scenes_sequence, tum_sequence
 from plueckernet.errors import FormatError, InputError
+from plueckernet.io.ply import read_header
 from plueckernet.io.registry import format_of_suffix
+from plueckernet.io.source import Source
 from plueckernet.io.trajectories import read_tum_trajectory
 
+_log = logging.getLogger("plueckernet")
 _TRUTH = "groundtruth.txt"
+_SCAN_SUFFIXES = (".pcd", ".las", ".laz", ".bin", ".e57")
 
 
 def lines_sequence(folder: Path) -> list[LinesFrame]:
@@ -28,11 +33,29 @@ def lines_sequence(folder: Path) -> list[LinesFrame]:
     ]
 
 
+def scans_sequence(folder: Path) -> list[CloudFrame]:
+    """The point clouds of a folder in alphabetical order; other files are left out, with a warning.
+
+    As in :func:`lines_sequence`, the index is used as the time and ``groundtruth.txt`` may have the poses.
+    """
+    entries = [path for path in sorted(folder.iterdir()) if path.is_file() and path.name != _TRUTH]
+    files = [path for path in entries if _is_scan(path)]
+    others = [path.name for path in entries if path not in set(files)]
+    if others:
+        _log.warning("%s: %d files are no scans and are left out: %s", folder, len(others), ", ".join(others[:5]))
+    truth = read_tum_trajectory(folder / _TRUTH) if (folder / _TRUTH).exists() else None
+    return [
+        CloudFrame(path.stem, float(index), path, None if truth is None else truth.at(float(index)))
+        for index, path in enumerate(files)
+    ]
+
+
 LAYOUTS: dict[str, Callable[[Path], Sequence[SensorFrame]]] = {
     "tum": tum_sequence,
     "7scenes": seven_scenes_sequence,
     "kitti": kitti_sequence,
     "lines": lines_sequence,
+    "scans": scans_sequence,
 }
 
 
@@ -44,7 +67,7 @@ def open_sequence(folder: Path, layout: str | None = None) -> list[SensorFrame]:
         raise FormatError(folder, "expected a folder")
     frames = list(LAYOUTS[layout or _recognised(folder)](folder))
     if not frames:
-        raise FormatError(folder, "no frames in it: neither TUM, 7-Scenes, KITTI nor files of lines")
+        raise FormatError(folder, "no frames in it: neither TUM, 7-Scenes, KITTI, scans nor files of lines")
     return frames
 
 
@@ -55,7 +78,20 @@ def _recognised(folder: Path) -> str:
         return "7scenes"
     if (folder / "velodyne").is_dir():
         return "kitti"
-    return "lines"
+    scans = sum(path.is_file() and _is_scan(path) for path in folder.iterdir())
+    maps = sum(path.is_file() and _is_map(path) and not _is_scan(path) for path in folder.iterdir())
+    return "scans" if scans > maps else "lines"
+
+
+def _is_scan(path: Path) -> bool:
+    """Whether it is a point cloud: by its suffix, and of PLY by its elements."""
+    if path.suffix.lower() != ".ply":
+        return path.suffix.lower() in _SCAN_SUFFIXES
+    try:
+        names = {element.name for element in read_header(Source(path)).elements}
+    except FormatError:
+        return False
+    return "vertex" in names and not names & {"edge", "face"}
 
 
 def _is_map(path: Path) -> bool:

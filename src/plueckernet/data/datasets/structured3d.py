@@ -6,7 +6,6 @@ of a line connects its two junctions, or the two outermost ones if there are mor
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from jaxtyping import Float64
 
 from plueckernet.errors import FormatError
 from plueckernet.geometry import LineSet
+from plueckernet.io.files import read_json
 
 FILE = "annotation_3d.json"
 _METRES_PER_UNIT = 0.001  # of the coordinates in the file
@@ -42,15 +42,9 @@ def read_structured3d(path: Path) -> LineSet:
 
 
 def _content(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FormatError(path, (error.strerror or str(error)).lower()) from error
-    except json.JSONDecodeError as error:
-        raise FormatError(path, f"not JSON: {error.msg}", error.lineno) from error
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise FormatError(path, f"not JSON: {error}") from error
-    missing = [key for key in ("junctions", "lineJunctionMatrix") if key not in content] if content else []
+    content = read_json(path)
+    keys = content if isinstance(content, dict) else {}
+    missing = [key for key in ("junctions", "lineJunctionMatrix") if key not in keys]
     if not isinstance(content, dict) or missing:
         raise FormatError(path, f"expected an object with junctions and lineJunctionMatrix, no {' and '.join(missing)}")
     return content
@@ -59,7 +53,7 @@ def _content(path: Path) -> dict[str, Any]:
 def _coordinates(content: dict[str, Any], path: Path) -> Float64[np.ndarray, "j 3"]:
     try:
         points = np.array([junction["coordinate"] for junction in content["junctions"]], dtype=np.float64)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise FormatError(path, "junctions: expected a list of objects with a coordinate of three numbers") from error
     if points.ndim != 2 or points.shape[1] != 3 or not np.isfinite(points).all():
         raise FormatError(path, f"junctions: expected three finite numbers each, found shape {points.shape}")
@@ -69,7 +63,7 @@ def _coordinates(content: dict[str, Any], path: Path) -> Float64[np.ndarray, "j 
 def _incidence(content: dict[str, Any], junctions: int, path: Path) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
     try:
         matrix = np.array(content["lineJunctionMatrix"], dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise FormatError(path, "lineJunctionMatrix: expected rows of equal length") from error
     if matrix.ndim != 2 or matrix.shape[1] != junctions:
         raise FormatError(path, f"lineJunctionMatrix: expected {junctions} columns, found shape {matrix.shape}")

@@ -21,8 +21,10 @@ def read_npy(source: Source, size: int) -> Chunks:
     """An array of three or more columns; the first three are coordinates."""
     try:
         values = np.load(source.path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise source.error(f"not an array of numbers: {error}") from None
+    except OSError:
+        raise
+    except Exception as error:  # Python's own parser reads the header and raises many kinds of errors if it is damaged
+        raise source.error(f"not an array of numbers: {error}") from error
     if values.ndim != 2 or values.shape[1] < 3 or values.dtype.kind not in "fiu":
         raise source.error(f"expected numbers of shape (n, 3) or wider, found {values.dtype} {values.shape}")
     yield from _chunks(values, size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import BinaryIO
 
 import numpy as np
@@ -12,6 +13,9 @@ from plueckernet.extraction.clouds.chunks import Chunks
 from plueckernet.io.source import Source, is_count, numbers, shown
 
 _MAX_HEADER_LINES = 64  # eleven and comments
+_MAX_HEADER_LINE = 1 << 16  # bytes
+_MAX_UNCOMPRESSED = 1 << 28  # bytes; compressed points are in memory as a whole
+_MAX_LZF_RATIO = 90  # three bytes stand for at most 264
 _KINDS = {"F": "f", "I": "i", "U": "u"}
 
 
@@ -38,19 +42,24 @@ def read_pcd(source: Source, size: int) -> Chunks:
         if header.data == "ascii":
             yield from _ascii(handle, header, source, size)
         elif header.data == "binary":
+            whole = (source.path.stat().st_size - handle.tell()) // header.fields.itemsize
+            if whole < header.count:
+                raise source.error(f"the file ends after {whole} of {header.count} points")
             for first in range(0, header.count, size):
                 wanted = min(size, header.count - first)
                 data = handle.read(wanted * header.fields.itemsize)
                 yield _coordinates(read_table(data, header, wanted, source))
         else:
-            yield _coordinates(uncompressed(handle.read(), header, source))
+            table = uncompressed(handle.read(), header, source)
+            for first in range(0, header.count, size):
+                yield _coordinates(table[first : first + size])
 
 
 def read_header(handle: BinaryIO, source: Source) -> PcdHeader:
     """Parse the lines up to `DATA`."""
     entries: dict[str, list[str]] = {}
     for number in range(1, _MAX_HEADER_LINES):
-        words = handle.readline().decode("ascii", errors="replace").partition("#")[0].split()
+        words = handle.readline(_MAX_HEADER_LINE).decode("ascii", errors="replace").partition("#")[0].split()
         if words:
             entries[words[0].upper()] = words[1:]
         if words[:1] == ["DATA"]:
@@ -61,7 +70,8 @@ def read_header(handle: BinaryIO, source: Source) -> PcdHeader:
 def _checked(entries: dict[str, list[str]], number: int, source: Source) -> PcdHeader:
     names, sizes, kinds = (entries.get(key, []) for key in ("FIELDS", "SIZE", "TYPE"))
     repeats = entries.get("COUNT", ["1"] * len(names))
-    if not len(names) == len(sizes) == len(kinds) == len(repeats) or not all(map(is_count, sizes + repeats)):
+    agree = len(names) == len(sizes) == len(kinds) == len(repeats) and all(map(is_count, sizes + repeats))
+    if not agree or "0" in [repeat.lstrip("0") or "0" for repeat in repeats]:
         raise source.error("FIELDS, SIZE, TYPE and COUNT of the header do not agree", number)
     if not {"x", "y", "z"} <= set(names):
         raise source.error(f"no fields x, y, z, only: {' '.join(names)}", number)
@@ -74,13 +84,19 @@ def _checked(entries: dict[str, list[str]], number: int, source: Source) -> PcdH
         )
     except (KeyError, TypeError, ValueError):
         raise source.error(f"unknown types: {shown(' '.join(kinds))}", number) from None
-    points = entries.get("POINTS") or [
-        str(int(np.prod([int(entries[key][0]) for key in ("WIDTH", "HEIGHT") if key in entries])))
-    ]
     data = (entries["DATA"] or [""])[0].lower()
-    if data not in ("ascii", "binary", "binary_compressed") or not is_count(points[0]):
+    if data not in ("ascii", "binary", "binary_compressed"):
         raise source.error(f"expected DATA ascii, binary or binary_compressed, found {shown(data)}", number)
-    return PcdHeader(fields, int(points[0]), data, number)
+    return PcdHeader(fields, _count(entries, number, source), data, number)
+
+
+def _count(entries: dict[str, list[str]], number: int, source: Source) -> int:
+    """The number of points: `POINTS`, or `WIDTH` times `HEIGHT`."""
+    keys = ["POINTS"] if "POINTS" in entries else [key for key in ("WIDTH", "HEIGHT") if key in entries]
+    values = ["".join(entries[key]) for key in keys]
+    if not keys or not all(map(is_count, values)):
+        raise source.error(f"expected the number of points, found {shown(' '.join(values))}", number)
+    return prod(map(int, values))
 
 
 def _ascii(handle: BinaryIO, header: PcdHeader, source: Source, size: int) -> Chunks:
@@ -118,9 +134,13 @@ def _coordinates(table: Shaped[np.ndarray, " n"]) -> Float64[np.ndarray, "n 3"]:
 
 def uncompressed(data: bytes, header: PcdHeader, source: Source) -> Shaped[np.ndarray, " n"]:
     """The table of compressed data, in which each field is stored for all points before the next field."""
-    packed, full = (int(size) for size in np.frombuffer(data[:8].ljust(8, b"\0"), "<u4"))
-    if full != header.count * header.fields.itemsize or packed + 8 > len(data):
+    packed, full = (int(length) for length in np.frombuffer(data[:8].ljust(8, b"\0"), "<u4"))
+    if full != header.count * header.fields.itemsize or packed + 8 > len(data) or full > _MAX_LZF_RATIO * packed:
         raise source.error(f"compressed data do not contain {header.count} points")
+    if full > _MAX_UNCOMPRESSED:
+        raise source.error(
+            f"{full} bytes of compressed points, but the limit is {_MAX_UNCOMPRESSED}; save it as binary"
+        )
     try:
         plain = lzf_decompress(data[8 : 8 + packed], full)
     except (IndexError, ValueError):
@@ -134,11 +154,13 @@ def uncompressed(data: bytes, header: PcdHeader, source: Source) -> Shaped[np.nd
     return table
 
 
-def lzf_decompress(data: bytes, size: int) -> bytes:
+def lzf_decompress(data: bytes, size: int) -> bytearray:
     """Decompress LZF: runs of literal bytes, and copies of bytes written before."""
     out = bytearray()
     place = 0
     while place < len(data):
+        if len(out) > size:
+            raise ValueError
         control = data[place]
         place += 1
         if control < 32:
@@ -158,4 +180,4 @@ def lzf_decompress(data: bytes, size: int) -> bytes:
         out += (piece * (length // len(piece) + 1))[:length]  # a copy may overlap its own output
     if len(out) != size:
         raise ValueError
-    return bytes(out)
+    return out

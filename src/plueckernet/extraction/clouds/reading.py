@@ -14,6 +14,7 @@ from plueckernet.extraction.clouds import arrays, pcd, ply, surveys, text
 from plueckernet.extraction.clouds.chunks import Chunks
 from plueckernet.io import limap, limap2
 from plueckernet.io import ply as line_ply
+from plueckernet.io.files import check_regular
 from plueckernet.io.source import Source, is_number
 
 CHUNK = 1_000_000  # points read at a time
@@ -88,6 +89,7 @@ def point_chunks(path: str | Path, size: int = CHUNK, *, format: str | None = No
         FormatError: The file cannot be read; the message has its name and, for text, the line.
     """
     source = Source(Path(path))
+    check_regular(source.path)
     try:
         if source.path.is_dir():
             raise source.error("a folder, not a point cloud")

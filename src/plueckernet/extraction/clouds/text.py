@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from plueckernet.extraction.clouds.chunks import Chunks
-from plueckernet.io.source import Source, is_number, numbers, shown
+from plueckernet.io.source import Source, check_decimal_point, is_count, is_number, numbers, shown
 
 _VTK_TYPES = {"float": ">f4", "double": ">f8"}
 
@@ -25,6 +25,7 @@ def read_table(source: Source, size: int) -> Chunks:
     if first is None:
         raise source.error("there are no points")
     number, row = first
+    check_decimal_point(row, source, number)
     separator = next((mark for mark in ";," if mark in row), None)
     names = [name.strip().strip("\"'/").lower() for name in row.split(separator)]
     pending = [first]
@@ -78,14 +79,15 @@ def read_vtk(source: Source, size: int) -> Chunks:
             if words == ["BINARY"]:
                 binary = True
             if words[:1] == ["POINTS"]:
-                if len(words) != 3 or not words[1].isdigit() or words[2] not in _VTK_TYPES:
-                    raise source.error(f"expected `POINTS count float|double`, found {shown(raw.decode())}", number)
+                if len(words) != 3 or not is_count(words[1]) or words[2] not in _VTK_TYPES:
+                    raise source.error(f"expected `POINTS count float|double`, found {shown(' '.join(words))}", number)
                 count, kind = int(words[1]), _VTK_TYPES[words[2]]
                 break
         else:
             raise source.error("no POINTS in the file")
         if binary:
-            yield from _vtk_binary(handle.read(count * 3 * int(kind[2])), kind, count, source)
+            left = source.path.stat().st_size - handle.tell()
+            yield from _vtk_binary(handle.read(min(left, count * 3 * int(kind[2]))), kind, count, source)
             return
         values: list[float] = []
         for place, raw in enumerate(handle, number + 1):

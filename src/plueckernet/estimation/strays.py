@@ -1,0 +1,81 @@
+"""Lines far outside their map: left out before anything is derived from it.
+
+A segment at the origin of a national grid, or with a coordinate of 1e12, would move the centre of the map and thereby
+its unit and inlier threshold. A line is a stray if its distance from the median centre is more than `_MIN_RADII` median
+distances, and more than `_MIN_GAP` times that of every line that is none. Maps with many lines far away have none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from plueckernet.geometry.lines import LineSet
+
+LEFT_OUT = "left out."  # the end of the warning, by which it is told from one about units
+_MIN_RADII = 30.0  # of the map; the furthest lines of laser scans are at about 25
+_MIN_GAP = 5.0  # ratio of the distances of strays and of all others
+_MAX_FRACTION = 0.05  # of the lines of a map
+_MAX_FEW = 2  # strays of small maps, whatever their fraction
+_MIN_LINES = 4  # with fewer lines nothing says which of them are the map
+_ROUNDS = 5  # for the centre of infinite lines
+_NEAR_FRACTION = 0.75  # of infinite lines that determine the centre in the next round
+
+
+@dataclass(frozen=True, eq=False)
+class KeptLines:
+    """A map without its strays."""
+
+    lines: LineSet
+    rows: Int[Tensor, " k"] | None  # of the lines in the whole map; None: all
+
+    @staticmethod
+    def of(lines: LineSet) -> KeptLines:
+        """The map itself if it has no strays."""
+        stray = stray_lines(lines)
+        if stray is None:
+            return KeptLines(lines, None)
+        rows = (~stray).nonzero()[:, 0]
+        return KeptLines(lines[rows], rows)
+
+    def whole_rows(self, rows: Int[Tensor, " m"]) -> Int[Tensor, " m"]:
+        """Rows of the kept lines as rows of the whole map."""
+        return rows if self.rows is None else self.rows.to(rows.device)[rows]
+
+    def warning(self, name: str, count: int) -> tuple[str, ...]:
+        """A sentence about what was left out of a map of ``count`` lines."""
+        left_out = count - len(self.lines)
+        if not left_out:
+            return ()
+        what = "1 line" if left_out == 1 else f"{left_out} lines"
+        return (f"{what} of the {name} far outside the rest {'was' if left_out == 1 else 'were'} {LEFT_OUT}",)
+
+
+def stray_lines(lines: LineSet) -> Bool[Tensor, " n"] | None:
+    """Which lines of one unbatched set are strays; None if there are none."""
+    if lines.direction.ndim != 2 or len(lines) < _MIN_LINES:
+        return None
+    distance = _distances(lines)
+    radius = distance.median()
+    stray = distance > _MIN_RADII * radius
+    count = int(stray.sum())
+    if count == 0 or count > max(_MAX_FEW, _MAX_FRACTION * len(lines)) or not bool(torch.isfinite(radius)):
+        return None
+    apart = bool(distance[stray].min() > _MIN_GAP * distance[~stray].max())
+    return stray if apart and float(radius) > 0 else None
+
+
+def _distances(lines: LineSet) -> Float[Tensor, " n"]:
+    """Distance of each line from the centre that most lines agree on; of a segment, that of its further end."""
+    if lines.endpoints is not None:
+        centre = lines.midpoints().median(0).values
+        return (lines.endpoints - centre).norm(dim=-1).amax(-1)
+    centre = lines.centre()
+    for _ in range(_ROUNDS):
+        distance = (lines.footpoints(centre) - centre).norm(dim=-1)
+        near = distance <= distance.quantile(_NEAR_FRACTION) if len(lines) < 1 << 24 else distance <= distance.median()
+        centre = lines[near].centre()
+    return (lines.footpoints(centre) - centre).norm(dim=-1)
