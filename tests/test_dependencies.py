@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -47,9 +48,8 @@ def test_every_extra_that_is_named_exists() -> None:
     extras = set(project["optional-dependencies"])
     named = set()
     for path in (ROOT / "src").rglob("*.py"):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            if "raise MissingDependencyError(" in line:
-                named.add(line.split('"')[3])
+        calls = re.findall(r"raise MissingDependencyError\(([^)]*)\)", path.read_text(encoding="utf-8"))
+        named |= {names[1] for call in calls if len(names := re.findall(r'"([^"]+)"', call)) > 1}
     assert named <= extras
     assert {"extract", "bim", "mesh"} <= named
 

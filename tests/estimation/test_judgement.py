@@ -34,6 +34,7 @@ GOOD = Evidence(
     chance_lines=2.0,
     crowd_ratio=0.1,
     runner_up_ratio=0.3,
+    deficit=0.0,
     lateral_support=30.0,
     matcher_agreement=0.5,
 )

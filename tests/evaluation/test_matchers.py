@@ -97,7 +97,7 @@ def test_the_confidence_is_calibrated_from_registrations(tmp_path, capsys, monke
     values = read_result(tmp_path / "confidence_descriptors.json", "confidence_descriptors", ConfidenceValues).values
     assert 0 < values.right.count < values.right.total <= 12
     assert set(values.calibration.presence) == {"constant", "inliers", "stand_out", "smaller_explained", "crowd_ratio"}
-    assert set(values.calibration.choice) == {"score", "stand_out", "explained_fraction"}
+    assert set(values.calibration.choice) == {"stand_out", "deficit", "chance_lines", "lateral_support"}
     assert "held-out half" in capsys.readouterr().out
 
 

@@ -165,3 +165,11 @@ def test_registration_takes_paths_arrays_and_lists(tmp_path):
     torch.testing.assert_close(result.covariance_at([0, 0, 0]), result.covariance)
     many = list(pn.register_many([(ends.tolist(), "missing.obj")], matcher="descriptors"))
     assert "missing.obj" in many[0].reason
+
+
+def test_what_is_known_of_lines_follows_a_batch_of_poses():
+    ends = torch.randn(4, 2, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    lines = LineSet.from_segments(ends, ids=torch.arange(4), sigma=torch.full((4,), 0.01, dtype=torch.float64))
+    moved = Pose.random(3, generator=torch.Generator().manual_seed(1)) @ lines
+    assert moved.direction.shape == (3, 4, 3)
+    assert moved.ids.shape == moved.sigma.shape == (3, 4)

@@ -156,10 +156,11 @@ class LineSet:
         endpoints = None
         if self.endpoints is not None:
             endpoints = motion.act(self.endpoints.flatten(-3, -2)).unflatten(-2, (-1, 2))
-        moved = self.replaced(direction=direction, moment=moment, endpoints=endpoints)
+        known = {"ids": self.ids, "mask": self.mask, "sigma": self.sigma, "views": self.views}
         if self.sigma is not None and isinstance(motion, Similarity):
-            return moved.replaced(sigma=motion.scale[..., None] * self.sigma)
-        return moved
+            known["sigma"] = motion.scale[..., None] * self.sigma
+        kept = {name: None if value is None else value.expand(direction.shape[:-1]) for name, value in known.items()}
+        return LineSet(direction, moment, endpoints, **kept)
 
     def shifted(self, offset: Float[Tensor, "*batch 3"]) -> LineSet:
         """Subtract ``offset``, for example to remove the origin of a national grid.
