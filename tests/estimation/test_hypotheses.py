@@ -58,7 +58,7 @@ def test_matches_of_parts_have_a_round_of_their_own():
     def parts():
         for part_rows in (rows[60:69], rows[69:]):
             asked.append(len(part_rows))
-            yield Matches(part_rows, part_rows, probability[part_rows])
+            yield maps.match_scorer(part_rows, part_rows), Matches(part_rows, part_rows, probability[part_rows])
 
     largest = rows[:60]
     scorer = RowScorer(maps.source[largest], maps.target[largest], THRESHOLD)

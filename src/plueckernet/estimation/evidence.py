@@ -45,7 +45,7 @@ def gather_evidence(
     refined: Sequence[RefinedCandidate],
     crowd: float,
     maps: MapPair,
-    matches: Sequence[Matches],
+    matches: Sequence[tuple[RowScorer, Matches]],
     map_scorer: MapScorer,
 ) -> list[Evidence]:
     """The evidence for each of the refined candidates, from the matches of the maps and of parts of them."""
@@ -53,7 +53,7 @@ def gather_evidence(
         return []
     poses = stacked([candidate.refinement.pose for candidate in refined])
     explained = map_scorer.explained(poses)
-    agreement = torch.stack([_agreement(poses, maps, entry) for entry in matches]).amax(0)
+    agreement = torch.stack([_agreement(poses, *entry) for entry in matches]).amax(0)
     scores = [candidate.score for candidate in refined]
     deficit = explained.deficit(float(explained.fraction[scores.index(max(scores))]))
     evidence = []
@@ -80,9 +80,8 @@ def gather_evidence(
     return evidence
 
 
-def _agreement(poses: Pose, maps: MapPair, matches: Matches) -> Float[Tensor, " h"]:
+def _agreement(poses: Pose, scorer: RowScorer, matches: Matches) -> Float[Tensor, " h"]:
     """The fraction of the probability of the matches that each pose explains."""
-    scorer = RowScorer(maps.source[matches.source], maps.target[matches.target], maps.threshold)
     return scorer.scores(poses, matches.probability) / matches.probability.sum().clamp_min(1e-12)
 
 

@@ -52,7 +52,7 @@ def propose_poses(
     probability: Float[Tensor, " k"],
     settings: HypothesisSettings = HypothesisSettings(),
     seed: int = 0,
-    parts: Iterable[Matches] = (),
+    parts: Iterable[tuple[RowScorer, Matches]] = (),
 ) -> Iterator[Hypotheses]:
     """Round after round, poses ``target_T_source``: from matches, those that explain most of them first.
 
@@ -77,11 +77,12 @@ def _seeded(maps: MapPair, scorer: RowScorer, graph: MatchGraph, settings: Hypot
     return poses
 
 
-def _from_parts(maps: MapPair, parts: Iterable[Matches], settings: HypothesisSettings) -> Iterator[Hypotheses]:
+def _from_parts(
+    maps: MapPair, parts: Iterable[tuple[RowScorer, Matches]], settings: HypothesisSettings
+) -> Iterator[Hypotheses]:
     """The best poses of every pair of parts, together; nothing without parts."""
     hypotheses = Hypotheses.none(_MAX_HYPOTHESES, maps.source.anchor.device)
-    for matches in parts:
-        scorer = RowScorer(maps.source[matches.source], maps.target[matches.target], maps.threshold)
+    for scorer, matches in parts:
         poses = _seeded(maps, scorer, MatchGraph.of(scorer, matches.probability), settings)
         scores = scorer.scores(poses, matches.probability)
         rows = distinct_poses(poses, scores, maps.threshold, _POSES_OF_PARTS)

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from plueckernet.errors import InputError
-from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, line_spacing
+from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, RowScorer, line_spacing
 from plueckernet.estimation.strays import KeptLines
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose, Similarity, skew
@@ -84,6 +84,10 @@ class MapPair:
     def has_lines_outside_core(self) -> bool:
         """Whether a map has more lines than its core."""
         return len(self.all_source) + len(self.all_target) > sum(self.core_counts)
+
+    def match_scorer(self, source: Int[Tensor, " k"], target: Int[Tensor, " k"]) -> RowScorer:
+        """Scores poses on matches, given as rows of the cores."""
+        return RowScorer(self.source[source], self.target[target], self.threshold)
 
     def core_rows(self, rows: Int[Tensor, "k 2"]) -> Int[Tensor, "k 2"]:
         """Rows of the cores as rows of all lines."""

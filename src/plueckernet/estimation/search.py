@@ -42,12 +42,12 @@ class PoseSearch:
         """``match`` gives the matches of other maps, to look for a small map in places of a large one."""
         self._maps, self._matches, self._calibration = maps, matches, calibration
         self._settings, self._stage, self._match = settings, stage or StageClock(), match
-        self._match_scorer = RowScorer(maps.source[matches.source], maps.target[matches.target], maps.threshold)
+        self._match_scorer = maps.match_scorer(matches.source, matches.target)
+        self._scored_matches = [(self._match_scorer, matches)]  # of the maps, later of their parts, too
         self._map_scorer = MapScorer(
             maps.source, maps.target, maps.threshold, settings.verification, (maps.all_source, maps.all_target)
         )
         self._noise = settings.known_noise(maps)
-        self._part_matches: list[Matches] = []
         self._presence = 0.0  # probability that a candidate of the rounds so far is right
         self._crowd = 0.0  # mean verification score of other hypotheses
 
@@ -102,13 +102,13 @@ class PoseSearch:
                 assessment = self._assessed(refined)
             yield assessment
 
-    def _matched_parts(self) -> Iterator[Matches]:
+    def _matched_parts(self) -> Iterator[tuple[RowScorer, Matches]]:
         """The matches of parts of the maps, which later tell how far a pose agrees with the matcher."""
         if self._match is None or has_places(self._maps):  # parts of a large map are still much too large
             return
         for matches in part_matches(self._maps, self._settings.normalize, self._match):
-            self._part_matches.append(matches)
-            yield matches
+            self._scored_matches.append((self._maps.match_scorer(matches.source, matches.target), matches))
+            yield self._scored_matches[-1]
 
     def _timed(self, rounds: Iterator[Hypotheses]) -> Iterator[Hypotheses]:
         while True:
@@ -142,8 +142,7 @@ class PoseSearch:
             yield Hypotheses(batch, torch.arange(len(poses), 0, -1).to(batch.rotation), len(poses), len(poses))
 
     def _assessed(self, refined: Sequence[RefinedCandidate]) -> Assessment:
-        matches = [self._matches, *self._part_matches]
-        evidence = gather_evidence(refined, self._crowd, self._maps, matches, self._map_scorer)
+        evidence = gather_evidence(refined, self._crowd, self._maps, self._scored_matches, self._map_scorer)
         assessment = assess(refined, evidence, self._calibration)
         self._presence = assessment.weighing.presence
         return assessment

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from plueckernet.evaluation.experiments.base import Experiment
 from plueckernet.evaluation.experiments.plan import ROLES, CellsValues, main_plan
@@ -105,16 +106,13 @@ TABLE1 = Experiment(
     figures=figures,
     findings=findings,
 )
-TABLE1_EACH_AXIS = Experiment(
+TABLE1_EACH_AXIS = replace(
+    TABLE1,
     name="table1-each-axis",
     title="Table 1 with noise about each axis",
     about="The same pairs and weights, with the other reading of “a random rotation, with angles sampled”: the noise "
     "turns each line by an angle about each of the three axes, which is more by the root of three. The "
     "networks were trained with noise about a random axis.",
-    values=CellsValues,
     plan=_EACH_PLAN,
     run=_EACH_PLAN.summaries,
-    tables=tables,
-    figures=figures,
-    findings=findings,
 )
