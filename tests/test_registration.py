@@ -286,3 +286,19 @@ def test_short_lines_of_a_large_map_are_found_too():
     result = refine(source, pose @ target, pose)
     assert len(result.inliers) > 0.8 * 3000
     assert float(result.target_T_source.angle_to(pose).rad2deg()) < 0.01
+
+
+def test_wheels_of_which_only_the_hubs_agree_are_no_success():
+    """Most midpoints coincide, so that a network has no unit of length to derive from them."""
+
+    def wheel(seed: int) -> LineSet:
+        generator = torch.Generator().manual_seed(seed)
+        spokes = torch.nn.functional.normalize(torch.randn(40, 3, generator=generator, dtype=torch.float64), dim=-1)
+        hub = torch.stack([-spokes, spokes], 1) + torch.tensor([50.0, 0.0, 0.0], dtype=torch.float64)
+        return LineSet.from_segments(
+            torch.cat([hub, 3 * torch.randn(40, 2, 3, generator=generator, dtype=torch.float64)])
+        )
+
+    result = register(wheel(1), wheel(2))
+    assert not result
+    assert math.isfinite(result.evidence.matcher_agreement)

@@ -1,6 +1,7 @@
 """The verdict follows the evidence of all candidates, and the calibrations are those that were fitted."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -155,3 +156,11 @@ def test_parallel_lines_have_no_lateral_support():
     assert lateral_support(along) == pytest.approx(0, abs=1e-6)
     assert lateral_support(torch.cat([along, across])) == pytest.approx(2, abs=1e-5)
     assert lateral_support(along[:0]) == 0
+
+
+def test_evidence_that_is_not_a_number_is_no_evidence():
+    broken = replace(GOOD, matcher_agreement=math.nan)
+    assert LEARNED.presence_probability(GOOD) > 0.9
+    assert LEARNED.presence_probability(broken) == 0.0
+    assert weigh([broken], [0], LEARNED).confidence == 0.0
+    assert weigh([broken, GOOD], [0, 1], LEARNED).best == 1

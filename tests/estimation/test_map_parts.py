@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from plueckernet.data.scenes import make_scene
+from plueckernet.errors import InputError
 from plueckernet.estimation.map_parts import map_parts, part_matches
+from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.scoring import RowScorer
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet, Pose
@@ -62,3 +64,17 @@ def test_a_shared_corner_has_more_right_matches_part_by_part():
     assert len(pairs) == 16
     assert all(len(matches) <= 200 for matches in pairs)
     assert max(right(maps, matches, pose) for matches in pairs) > 2 * right(maps, whole, pose)
+
+
+def test_a_part_whose_lines_meet_in_one_point_is_left_out():
+    lines = LineSet.from_segments(torch.randn(60, 2, 3, generator=torch.Generator().manual_seed(4)).double())
+    maps, calls = SETTINGS.normalize(lines, lines), []
+
+    def normalize(source: LineSet, target: LineSet) -> MapPair:
+        calls.append(len(source))
+        if len(calls) == 1:
+            raise InputError("the lines of a map all pass through one point")
+        return SETTINGS.normalize(source, target)
+
+    pairs = list(part_matches(maps, normalize, lambda parts: MATCHER.putative_matches(parts, 50)))
+    assert len(pairs) == len(calls) - 1 == 15

@@ -85,6 +85,8 @@ class Calibration:
             return []
         preferences = [self.preference(entry) for entry in evidence]
         best = max(preferences)
+        if best == -math.inf:
+            return [0.0] * len(evidence)
         odds = [math.exp(preference - best) for preference in preferences]
         presence = self.presence_probability(evidence[preferences.index(best)])
         return [presence * share / sum(odds) for share in odds]
@@ -98,7 +100,9 @@ class Calibration:
 
 
 def _weighted(weights: Mapping[str, float], evidence: Evidence) -> float:
-    return sum(weight * FEATURES[name](evidence) for name, weight in weights.items())
+    """Minus infinity for evidence that is not a number."""
+    total = sum(weight * FEATURES[name](evidence) for name, weight in weights.items())
+    return total if math.isfinite(total) else -math.inf
 
 
 #: Of matches without meaningful probabilities; also used, and reported as uncalibrated, where a matcher has none.

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from plueckernet.errors import InputError
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.matching import Matches
 from plueckernet.geometry.lines import LineSet
@@ -35,7 +36,10 @@ def part_matches(
         return
     source, target = maps.original_lines
     for source_rows, target_rows in itertools.product(*sides):
-        parts = normalize(source[source_rows], target[target_rows])
+        try:
+            parts = normalize(source[source_rows], target[target_rows])
+        except InputError:  # all lines of a part may pass through one point
+            continue
         matches = match(parts).first(_MAX_MATCHES)
         rows = source_rows[parts.source_core[matches.source]], target_rows[parts.target_core[matches.target]]
         yield Matches(*rows, matches.probability)

@@ -71,7 +71,8 @@ def match_log_probability(
 
 
 def putative_matches(log_probability: Float[Tensor, "m n"], limit: int) -> Matches:
-    """The ``limit`` most probable pairs."""
+    """The ``limit`` most probable pairs; what a matcher could not compute is no match."""
+    log_probability = log_probability.nan_to_num(nan=-math.inf, posinf=-math.inf, neginf=-math.inf)
     value, index = log_probability.flatten().topk(min(limit, log_probability.numel()))
     columns = max(1, log_probability.shape[1])
     return Matches(index // columns, index % columns, value.exp().double())

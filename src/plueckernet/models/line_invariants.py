@@ -30,6 +30,7 @@ from plueckernet.models.edge_blocks import Products
 
 HALF_WEIGHT_SINE = 0.1  # sine of the angle at which the gap has half its weight
 SCALE_NEIGHBOUR = 8  # rank of the neighbour whose median distance is the scale
+_MIN_SCALE = 1e-6  # of the extent of a map; less is rounding, where the anchors of most lines coincide
 
 
 class CentredLines(NamedTuple):
@@ -131,7 +132,8 @@ def joint_scale(
     ordered = distance.masked_fill(~real, torch.inf).sort(-1).values
     middle = (real.sum(-1, keepdim=True) - 1).clamp_min(0) // 2  # (s, 1)
     median = ordered.gather(-1, middle)[:, 0]  # (s,)
-    known = median.isfinite() & (median > 0)
+    extent = anchor.norm(dim=-1).masked_fill(~real, 0).amax(-1)
+    known = median.isfinite() & (median > _MIN_SCALE * extent)
     logarithm = torch.where(known, median, 1.0).log().unflatten(0, (2, -1))  # (2, b)
     weight = known.unflatten(0, (2, -1)).to(logarithm.dtype)
     return ((logarithm * weight).sum(0) / weight.sum(0).clamp_min(1)).exp().repeat(2)
