@@ -58,17 +58,15 @@ def register(
         maps = settings.normalize(source.to(device), target.to(device))
         unit_warnings = _warn_about_units(source, target)
     match = partial(line_matcher.putative_matches, limit=settings.max_matches)
-    with stage("match"):
-        matches = match(maps)
     with torch.inference_mode():  # nothing below is differentiated, and operations are many and small
-        search = PoseSearch(maps, matches, line_matcher.calibration or DESCRIPTOR_CALIBRATION, settings, stage, match)
+        search = PoseSearch(maps, match, line_matcher.calibration or DESCRIPTOR_CALIBRATION, settings, stage)
         assessment = search.run(seed)
         motions = assessment.unobservable_motions(maps, settings.observability)
         verdict = judge(
             assessment.evidence, assessment.weighing, motions, settings.judgement, line_matcher.is_calibrated
         )
     run = RunRecord(line_matcher.name, settings, seed, stage.seconds, unit_warnings)
-    return _of_whole_maps(assemble_result(verdict, assessment, motions, matches, maps, run), kept, counts)
+    return _of_whole_maps(assemble_result(verdict, assessment, motions, search.matches, maps, run), kept, counts)
 
 
 def refine(
@@ -95,17 +93,16 @@ def refine(
     with stage("prepare"):
         line_matcher = load_matcher(matcher, device)
         maps = settings.normalize(source.to(device), target.to(device))
-    with stage("match"):
-        matches = line_matcher.putative_matches(maps, settings.max_matches)
+    match = partial(line_matcher.putative_matches, limit=settings.max_matches)
     with torch.inference_mode():
-        search = PoseSearch(maps, matches, line_matcher.calibration or DESCRIPTOR_CALIBRATION, settings, stage)
+        search = PoseSearch(maps, match, line_matcher.calibration or DESCRIPTOR_CALIBRATION, settings, stage)
         assessment = search.around(maps.normalized_pose(pose.to(device)))
         motions = assessment.unobservable_motions(maps, settings.observability)
         verdict = judge(
             assessment.evidence, assessment.weighing, motions, settings.judgement, line_matcher.is_calibrated
         )
     run = RunRecord(line_matcher.name, settings, 0, stage.seconds)
-    return _of_whole_maps(assemble_result(verdict, assessment, motions, matches, maps, run), kept, counts)
+    return _of_whole_maps(assemble_result(verdict, assessment, motions, search.matches, maps, run), kept, counts)
 
 
 def register_many(
