@@ -5,7 +5,6 @@ import torch
 from tests.estimation.lines_for_tests import errors
 
 from plueckernet.data import AnyProtocol, LinePair, make_scene, sample_pair
-from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet
 from plueckernet.models import InvariantConfig, Matcher, build_matcher
 from plueckernet.registration import register
@@ -51,7 +50,7 @@ def test_what_the_two_say_to_each_other(net, segments):
         asked.append((source, target, net.match(source, target)))
         return asked[-1][-1]
 
-    result = register(pair.source, pair.target, matcher=matcher, settings=RegistrationSettings(first_lines=1000))
+    result = register(pair.source, pair.target, matcher=matcher)
     ((source, target, log_probability),) = asked
     for given, lines in ((source, pair.source), (target, pair.target)):
         assert given.direction.shape == given.moment.shape == (len(lines), 3)

@@ -37,10 +37,11 @@ class PoseSearch:
         calibration: Calibration,
         settings: RegistrationSettings = RegistrationSettings(),
         stage: StageClock | None = None,
+        matches_parts: bool = True,
     ) -> None:
-        """``match`` gives the matches of these maps and of parts of them."""
+        """``match`` gives the matches of these maps and, if ``matches_parts``, of parts of them."""
         self._maps, self._match, self._calibration = maps, match, calibration
-        self._settings, self._stage = settings, stage or StageClock()
+        self._settings, self._stage, self._matches_parts = settings, stage or StageClock(), matches_parts
         self.matches = Matches.none()  # of the longest lines, if these suffice, or else of all
         self._scored_matches: list[tuple[RowScorer, Matches]] = []  # of the maps and of parts of them
         self._map_scorer = MapScorer(
@@ -103,6 +104,8 @@ class PoseSearch:
     def _longest_lines(self, seed: int) -> Iterator[Hypotheses]:
         """One round with the matches of the longest lines; none for small maps."""
         settings = self._settings
+        if not self._matches_parts:
+            return iter(())
         with self._stage("match"):
             matches = longest_matches(self._maps, settings.first_lines, settings.normalize, self._match)
         return iter(()) if matches is None else itertools.islice(self._proposed(matches, seed), 1)
@@ -123,7 +126,7 @@ class PoseSearch:
 
     def _matched_parts(self) -> Iterator[tuple[RowScorer, Matches]]:
         """The matches of parts of the maps, which later tell how far a pose agrees with the matcher."""
-        if has_places(self._maps):  # parts of a large map are still much too large
+        if not self._matches_parts or has_places(self._maps):  # parts of a large map are still much too large
             return
         for matches in part_matches(self._maps, self._settings.normalize, self._match):
             self._scored_matches.append((self._maps.match_scorer(matches.source, matches.target), matches))
@@ -139,7 +142,7 @@ class PoseSearch:
 
     def _from_places(self, seed: int) -> Iterator[Hypotheses]:
         """Poses of a small map in places of a large one, the most probable first; nothing of maps of like extents."""
-        if self._presence >= self._settings.judgement.min_confidence:
+        if not self._matches_parts or self._presence >= self._settings.judgement.min_confidence:
             return
         ranking, settings = (
             replace(self._settings, max_lines=min(count, self._settings.max_lines))
