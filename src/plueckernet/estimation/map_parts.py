@@ -51,8 +51,8 @@ def part_matches(
     if len(sides[0]) * len(sides[1]) == 1:  # both maps are too small to be halved
         return
     lines = maps.original_lines
-    for rows in itertools.product(*sides):
-        matches = _matches_of_rows(lines, rows, normalize, match)
+    for source_rows, target_rows in itertools.product(*sides):
+        matches = _matches_of_rows(lines, (source_rows, target_rows), normalize, match)
         if matches is not None:
             yield matches
 
