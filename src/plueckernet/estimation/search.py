@@ -26,6 +26,8 @@ from plueckernet.estimation.verification import MapScorer
 from plueckernet.geometry.pose import Pose, stacked
 from plueckernet.stages import StageClock
 
+_NEARLY_ALL = 0.9  # of the lines of the smaller map, explained by a pose that may be of a family though it is doubtful
+
 
 class PoseSearch:
     """Proposes, verifies, refines and weighs poses of two maps; every round adds to those before."""
@@ -78,16 +80,25 @@ class PoseSearch:
         return self._completed(assessment.preferring(given[0].refinement))
 
     def _with_family(self, assessment: Assessment) -> Assessment:
-        """With all poses that a symmetry of either map makes exchangeable with the best one."""
-        if assessment.weighing.presence < self._settings.judgement.min_confidence:
+        """With all poses that a symmetry of either map makes exchangeable with the best one.
+
+        In a field of poles a wrong pose explains nearly as much as a right one. That casts doubt on both, unless both
+        are of one family.
+        """
+        enough = self._settings.judgement.min_confidence
+        doubtful = assessment.weighing.presence < enough
+        if doubtful and assessment.evidence.smaller_explained < _NEARLY_ALL:
             return assessment
         poses = stacked([candidate.refinement.pose for candidate in assessment.candidates])
         with self._stage("judge"):
             family = pose_family(poses[0], poses[1:], self._maps, self._map_scorer, self._settings.family)
             if len(family) == 1:
                 return assessment
+            if doubtful:
+                self._crowd = 0.0
             members = [family.poses[row] for row in range(1, len(family))]
-            return self._assessed(self._refined(members, assessment.refined)).exchangeable(len(family))
+            shared = self._assessed(self._refined(members, assessment.refined)).exchangeable(len(family))
+            return assessment if shared.weighing.presence < enough else shared
 
     def _rounds(self, rounds: Iterator[Hypotheses], earlier: Sequence[RefinedCandidate] = ()) -> Iterator[Assessment]:
         refined = list(earlier)
