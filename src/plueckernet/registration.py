@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -14,21 +14,23 @@ from jaxtyping import Int
 from torch import Tensor
 
 from plueckernet.errors import InputError, UnitWarning
+from plueckernet.estimation.assessment import counted_motions, height_warning
 from plueckernet.estimation.extents import unit_warning
 from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, judge
-from plueckernet.estimation.search import PoseSearch
-from plueckernet.estimation.settings import RegistrationSettings
+from plueckernet.estimation.search import PoseSearch, search_pose
+from plueckernet.estimation.settings import RegistrationSettings, direction
+from plueckernet.estimation.similarity.search import ScaleChoice, scale_range, search_similarity
 from plueckernet.estimation.strays import KeptLines
 from plueckernet.geometry.arrays import ArrayLike
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
 from plueckernet.io.inputs import LinesLike, as_lines
 from plueckernet.matchers import MatcherSource, load_matcher
-from plueckernet.result import RegistrationResult, RunRecord, assemble_result
+from plueckernet.result import RegistrationResult, RunRecord, assemble_result, with_scale
 from plueckernet.stages import StageClock
 
 
-def register(
+def register(  # noqa: PLR0913 - two of them, scale and up, say what is searched for
     source: LinesLike,
     target: LinesLike,
     *,
@@ -37,6 +39,8 @@ def register(
     seed: int = 0,
     device: str = "cpu",
     on_stage: Callable[[str], None] | None = None,
+    scale: ScaleChoice = None,
+    up: Sequence[float] | None = None,
 ) -> RegistrationResult:
     """Find ``target_T_source``: any rotation, any translation, no initial guess, lines undirected.
 
@@ -48,27 +52,36 @@ def register(
     network, or any :class:`~plueckernet.matchers.LineMatcher`. ``on_stage`` is called with the name of each stage as
     it begins. The result is on the CPU whatever the device. Maps that seem to be in different units are registered
     with a :class:`~plueckernet.errors.UnitWarning`, which is also in ``result.warnings``.
+
+    ``scale="unknown"`` searches for the scale between the maps as well, ``scale=(0.9, 1.1)`` for one in that range;
+    then ``target_T_source`` is a :class:`~plueckernet.Similarity`. ``up`` is the vertical, known in both maps: only
+    turns about it are searched for.
     """
     source, target = as_lines(source), as_lines(target)
-    stage = StageClock(on_stage)
+    stage, scales = StageClock(on_stage), scale_range(scale)
+    settings = settings if up is None else replace(settings, up=direction(up))
     kept, counts = (KeptLines.of(source), KeptLines.of(target)), (len(source), len(target))
     source, target = (side.lines for side in kept)
     with stage("prepare"):
         line_matcher = load_matcher(matcher, device)
-        maps = settings.normalize(source.to(device), target.to(device))
-        unit_warnings = _warn_about_units(source, target)
-    match = partial(line_matcher.putative_matches, limit=settings.max_matches)
-    with stage("match"):
-        matches = match(maps)
+        said = _warn_about_units(source, target) if scales is None else ()
+    match = partial(line_matcher.putative_matches, limit=settings.max_matches, up=settings.up)
+    search = search_pose if scales is None else partial(search_similarity, scales=scales)
+    lines, calibration = (source.to(device), target.to(device)), line_matcher.calibration or DESCRIPTOR_CALIBRATION
     with torch.inference_mode():  # nothing below is differentiated, and operations are many and small
-        search = PoseSearch(maps, matches, line_matcher.calibration or DESCRIPTOR_CALIBRATION, settings, stage, match)
-        assessment = search.run(seed)
-        motions = assessment.unobservable_motions(maps, settings.observability)
+        registered = search(lines, match, calibration, settings, stage, seed)
+        maps, assessment = registered.maps, registered.assessment
+        motions = assessment.unobservable_motions(maps, settings.observability, settings.up)
+        counted = counted_motions(motions, settings.up)
         verdict = judge(
-            assessment.evidence, assessment.weighing, motions, settings.judgement, line_matcher.is_calibrated
+            assessment.evidence, assessment.weighing, counted, settings.judgement, line_matcher.is_calibrated
         )
-    run = RunRecord(line_matcher.name, settings, seed, stage.seconds, unit_warnings)
-    return _of_whole_maps(assemble_result(verdict, assessment, motions, matches, maps, run), kept, counts)
+    said = (*said, *registered.warnings, *height_warning(motions, settings.up))
+    run = RunRecord(line_matcher.name, settings, seed, stage.seconds, said)
+    result = assemble_result(verdict, assessment, motions, registered.matches, maps, run)
+    if registered.scale is not None:
+        result = with_scale(result, registered.scale, registered.covariance)
+    return _of_whole_maps(result, kept, counts)
 
 
 def refine(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from plueckernet.estimation.assessment import Assessment, assess
 from plueckernet.estimation.candidates import Candidates, select_candidates
@@ -22,9 +25,40 @@ from plueckernet.estimation.ransac import Hypotheses
 from plueckernet.estimation.refinement import RefinedCandidate, complete_refinement, refine_candidates
 from plueckernet.estimation.scoring import RowScorer
 from plueckernet.estimation.settings import RegistrationSettings
+from plueckernet.estimation.upright import propose_upright_poses
 from plueckernet.estimation.verification import MapScorer
+from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose, stacked
+from plueckernet.geometry.upright import nearest_turn, tilt_cosine
 from plueckernet.stages import StageClock
+
+
+@dataclass(frozen=True, eq=False)
+class RegisteredMaps:
+    """What a search found, and the maps in which it searched."""
+
+    maps: MapPair
+    matches: Matches
+    assessment: Assessment
+    scale: float | None = None  # by which the source was multiplied; None: it was not searched for
+    covariance: Float[Tensor, "7 7"] | None = None  # of a similarity, in the frame and unit of the target
+    warnings: tuple[str, ...] = ()
+
+
+def search_pose(
+    lines: tuple[LineSet, LineSet],
+    match: Callable[[MapPair], Matches],
+    calibration: Calibration,
+    settings: RegistrationSettings,
+    stage: StageClock,
+    seed: int,
+) -> RegisteredMaps:
+    """The rigid pose of two maps that have the same unit."""
+    with stage("prepare"):
+        maps = settings.normalize(*lines)
+    with stage("match"):
+        matches = match(maps)
+    return RegisteredMaps(maps, matches, PoseSearch(maps, matches, calibration, settings, stage, match).run(seed))
 
 
 class PoseSearch:
@@ -61,6 +95,10 @@ class PoseSearch:
             enough = judgement.min_confidence  # after the first round, in which a repeated place may hide another
         return self._completed(self._with_family(assessment))
 
+    def first(self, seed: int = 0) -> Assessment:
+        """The candidates of the first round, to compare searches with each other."""
+        return next(self._rounds(seed))
+
     def around(self, pose: Pose, seed: int = 0) -> Assessment:
         """A normalized pose, refined and put first; the candidates of one round compete with it."""
         with self._stage("refine"):
@@ -77,21 +115,28 @@ class PoseSearch:
         poses = stacked([candidate.refinement.pose for candidate in assessment.candidates])
         with self._stage("judge"):
             family = pose_family(poses[0], poses[1:], self._maps, self._map_scorer, self._settings.family)
-            if len(family) == 1:
+            members = self._allowed([family.poses[row] for row in range(1, len(family))])
+            if not members:
                 return assessment
-            members = [family.poses[row] for row in range(1, len(family))]
-            return self._assessed(self._refined(members, assessment.refined)).exchangeable(len(family))
+            return self._assessed(self._refined(members, assessment.refined)).exchangeable(1 + len(members))
+
+    def _allowed(self, poses: list[Pose]) -> list[Pose]:
+        """Without those that tilt the vertical, where that is known; turns about it may be inaccurate by a little."""
+        up = self._settings.vertical(self._maps)
+        if up is None:
+            return poses
+        limit = math.cos(self._maps.threshold.angle)
+        upright = [pose for pose in poses if float(tilt_cosine(pose.rotation, up)) > limit]
+        return [Pose(nearest_turn(pose.rotation, up), pose.translation) for pose in upright]
 
     def _rounds(self, seed: int, earlier: Sequence[RefinedCandidate] = ()) -> Iterator[Assessment]:
         refined = list(earlier)
-        rounds = propose_poses(
-            self._maps,
-            self._match_scorer,
-            self._matches.probability,
-            self._settings.hypotheses,
-            seed,
-            self._matched_parts(),
-        )
+        common = self._maps, self._match_scorer, self._matches.probability
+        settings, parts, up = self._settings.hypotheses, self._matched_parts(), self._settings.vertical(self._maps)
+        if up is None:
+            rounds = propose_poses(*common, settings, seed, parts)
+        else:
+            rounds = propose_upright_poses(*common, up, settings, seed, parts)
         for hypotheses in self._timed(itertools.chain(rounds, self._from_places(seed))):
             with self._stage("verify"):
                 candidates = self._candidates(hypotheses)
@@ -153,7 +198,7 @@ class PoseSearch:
             self._match_scorer,
             self._map_scorer,
             self._settings.candidates,
-            self._settings.refinement.noise,
+            self._settings.constrained_refinement,
         )
 
     def _refined(self, poses: Sequence[Pose], earlier: Sequence[RefinedCandidate] = ()) -> list[RefinedCandidate]:
@@ -163,7 +208,7 @@ class PoseSearch:
             self._maps,
             self._map_scorer,
             self._noise,
-            settings.refinement,
+            settings.constrained_refinement,
             settings.candidates.distinctness,
             earlier,
         )
@@ -175,5 +220,5 @@ class PoseSearch:
         with self._stage("refine"):
             best = assessment.candidates[0].refinement
             return assessment.completed(
-                complete_refinement(best, self._maps, self._noise, self._settings.refinement)
+                complete_refinement(best, self._maps, self._noise, self._settings.constrained_refinement)
             )  # fmt: skip

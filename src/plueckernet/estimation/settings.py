@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from plueckernet.errors import InputError
 from plueckernet.estimation.candidates import CandidateSettings
 from plueckernet.estimation.hypotheses import HypothesisSettings
 from plueckernet.estimation.judgement import JudgementSettings
@@ -18,6 +24,15 @@ from plueckernet.geometry.lines import LineSet
 from plueckernet.settings import check_at_least, check_positive
 
 
+def direction(vector: Sequence[float]) -> tuple[float, float, float]:
+    """Three numbers as a tuple; anything else raises :class:`InputError`."""
+    values = tuple(float(value) for value in vector)
+    if len(values) != 3 or not all(map(math.isfinite, values)) or not any(values):
+        raise InputError(f"up: expected three numbers that are not all zero, got {vector}")
+    x, y, z = values
+    return x, y, z
+
+
 @dataclass(frozen=True)
 class RegistrationSettings:
     """The defaults suit most maps; lengths are in the unit of the maps unless a comment says otherwise."""
@@ -29,6 +44,7 @@ class RegistrationSettings:
     direction_noise: float | None = None  # one sigma of its direction, degrees; None: estimated
     max_lines: int = 1000  # of each map that are matched and verified: the longest; all are refined on
     max_matches: int = 800  # putative matches
+    up: tuple[float, float, float] | None = None  # the vertical of both maps; None: any rotation is searched for
     threshold: ThresholdSettings = field(default_factory=ThresholdSettings)
     hypotheses: HypothesisSettings = field(default_factory=HypothesisSettings)
     verification: VerificationSettings = field(default_factory=VerificationSettings)
@@ -42,6 +58,23 @@ class RegistrationSettings:
         check_positive(self, "inlier_distance", "inlier_angle", "position_noise", "direction_noise")
         check_at_least(self, 3, "max_lines")
         check_at_least(self, 2, "max_matches")
+        if self.up is not None:
+            direction(self.up)
+
+    def vertical(self, maps: MapPair) -> Float[Tensor, "3"] | None:
+        """The unit vector of the vertical on the device of the maps; None where it is not known."""
+        if self.up is None:
+            return None
+        return torch.nn.functional.normalize(maps.target_offset.new_tensor(self.up), dim=0)
+
+    @property
+    def constrained_refinement(self) -> RefinementSettings:
+        """The settings of the refinement with the motions that are allowed."""
+        if self.up is None:
+            return self.refinement
+        length = math.hypot(*self.up)
+        x, y, z = (value / length for value in self.up)
+        return replace(self.refinement, up=(x, y, z))
 
     def normalize(self, source: LineSet, target: LineSet) -> MapPair:
         """Both maps in the normalized frame, with the inlier threshold of these settings."""

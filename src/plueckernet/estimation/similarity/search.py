@@ -1,0 +1,201 @@
+r"""The search for a similarity: candidate scales, a rigid search at each, and the scale refined with the pose.
+
+1. Each map has a unit of its own, the median distance of its lines from their centre. At the ratio of these units the
+   lines are matched, and pairs of matches vote for the scale. Maps that cover different parts of a place have other
+   ratios: that of the spacing and that of the lengths of segments are tried after it.
+2. At each scale with many votes, the first round of the rigid search proposes, verifies, refines and weighs poses.
+3. Pose and scale of the best are refined together. At that scale the whole rigid search runs.
+
+The scale is one more freedom by which maps of different places may agree by chance. The odds of the presence are
+therefore divided by the number of independent scales that were tried.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from plueckernet.errors import InputError
+from plueckernet.estimation.extents import size_ratios, unit_names
+from plueckernet.estimation.judgement import Calibration
+from plueckernet.estimation.maps import MapPair
+from plueckernet.estimation.matching import Matches
+from plueckernet.estimation.search import PoseSearch, RegisteredMaps
+from plueckernet.estimation.settings import RegistrationSettings
+from plueckernet.estimation.similarity.joint import joint_step, refine_similarity
+from plueckernet.estimation.similarity.scale_votes import vote_for_scales
+from plueckernet.geometry.lines import LineSet
+from plueckernet.geometry.pose import Pose, Similarity
+from plueckernet.stages import StageClock
+
+MAX_SCALE = 1e6  # of what is searched for, and its inverse
+_PEAKS = 2  # scales tried at each ratio of units
+_DISTINCT = 0.03  # between the log scales that are tried
+_SAME_MATCHES = 0.05  # difference of log scales at which matches need not be computed again
+_SMALL_STEP = 0.2  # of the scale, in its standard deviations: the search was at the right scale
+_AT_LIMIT = 1e-6  # of the logarithm of the scale
+_MIN_REPORTED = 0.005  # difference of the logarithm of a scale from zero that is worth a warning
+_MAX_SEARCHES = 3  # whole searches: the best pose of the last may have another scale
+
+
+@dataclass(frozen=True)
+class ScaleRange:
+    """The scales ``target / source`` that are searched for."""
+
+    low: float = 1 / MAX_SCALE
+    high: float = MAX_SCALE
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low <= self.high < math.inf:
+            raise InputError(f"scale: expected 0 < low <= high, got {self.low:g} and {self.high:g}")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any scale is searched for."""
+        return self == ScaleRange()
+
+    def clamped(self, scale: float) -> float:
+        """The nearest scale of the range."""
+        return min(max(scale, self.low), self.high)
+
+    def contains(self, scale: float) -> bool:
+        """Whether a scale is in the range, but for rounding."""
+        return self.low * (1 - 1e-9) <= scale <= self.high * (1 + 1e-9)
+
+
+ScaleChoice = Literal["unknown"] | tuple[float, float] | None
+"""The scale between two maps: the same unit, unknown, or in a range."""
+
+
+def scale_range(scale: object) -> ScaleRange | None:
+    """The range of a :data:`ScaleChoice`; anything else raises :class:`InputError`."""
+    if scale is None:
+        return None
+    if scale == "unknown":
+        return ScaleRange()
+    if isinstance(scale, Sequence) and len(scale) == 2 and all(isinstance(limit, int | float) for limit in scale):
+        return ScaleRange(float(scale[0]), float(scale[1]))
+    raise InputError(f'scale: expected None, "unknown" or the two limits of a range, got {scale!r}')
+
+
+def search_similarity(
+    lines: tuple[LineSet, LineSet],
+    match: Callable[[MapPair], Matches],
+    calibration: Calibration,
+    settings: RegistrationSettings,
+    stage: StageClock,
+    seed: int,
+    scales: ScaleRange = ScaleRange(),
+) -> RegisteredMaps:
+    """Pose and scale of two maps."""
+    return SimilaritySearch(lines, match, calibration, settings, stage).run(scales, seed)
+
+
+class SimilaritySearch:
+    """Registers two maps whose scale is unknown, by rigid searches at several scales."""
+
+    def __init__(
+        self,
+        lines: tuple[LineSet, LineSet],
+        match: Callable[[MapPair], Matches],
+        calibration: Calibration,
+        settings: RegistrationSettings = RegistrationSettings(),
+        stage: StageClock | None = None,
+    ) -> None:
+        self._source, self._target = lines
+        self._match, self._calibration, self._settings = match, calibration, settings
+        self._stage = stage or StageClock()
+        self._tried: list[float] = []  # log scales
+        self._matches: list[tuple[float, Matches]] = []  # by log scale
+
+    def run(self, scales: ScaleRange = ScaleRange(), seed: int = 0) -> RegisteredMaps:
+        """The most probable pose and scale."""
+        scale = self._best_scale(scales, seed)
+        for attempt in range(_MAX_SEARCHES):
+            maps, matches = self._matched(scale)
+            search = PoseSearch(maps, matches, self._calibration, self._settings, self._stage, self._match)
+            assessment = search.run(seed)
+            if not assessment.candidates:
+                return RegisteredMaps(maps, matches, assessment, scale)
+            best = assessment.candidates[0].refinement
+            estimated = not self._settings.known_noise(maps).complete
+            with self._stage("refine"):
+                step = joint_step(best, maps, self._settings.constrained_refinement, estimated)
+            small = step is None or step.deviations < _SMALL_STEP
+            if small or attempt == _MAX_SEARCHES - 1:
+                break
+            scale = scales.clamped(self._refined(maps, best.pose, scale))
+        assessment = replace(assessment, weighing=assessment.weighing.among(max(1, len(self._tried))))
+        covariance = None if step is None else step.original_covariance(maps)
+        return RegisteredMaps(maps, matches, assessment, scale, covariance, _warnings(scale, covariance, scales))
+
+    def maps_at(self, scale: float) -> MapPair:
+        """Both maps, the source scaled."""
+        grow = Similarity.from_pose(Pose.identity(device=str(self._source.direction.device)), scale)
+        return self._settings.normalize(grow @ self._source, self._target)
+
+    def _best_scale(self, scales: ScaleRange, seed: int) -> float:
+        """The scale of the most probable pose of the first rounds, refined with the pose."""
+        best, confidence = scales.clamped(self._ratios()[0]), -1.0
+        for scale in self._candidates(scales):
+            self._tried.append(math.log(scale))
+            maps, matches = self._matched(scale)
+            assessment = PoseSearch(maps, matches, self._calibration, self._settings, self._stage).first(seed)
+            if assessment.candidates and assessment.weighing.presence > confidence:
+                confidence = assessment.weighing.presence
+                best = self._refined(maps, assessment.candidates[0].refinement.pose, scale)
+            if confidence >= self._settings.judgement.clear_confidence:
+                break
+        return scales.clamped(best)
+
+    def _candidates(self, scales: ScaleRange) -> Iterator[float]:
+        """Scales by their votes, at one ratio of the units after the other; each is asked for when it is needed."""
+        for ratio in self._ratios():
+            maps, matches = self._matched(scales.clamped(ratio))
+            with self._stage("estimate"):
+                peaks = vote_for_scales(maps, matches, _PEAKS)
+            for peak in peaks:
+                scale = scales.clamped(ratio * math.exp(peak.log_scale))
+                if all(abs(math.log(scale) - other) > _DISTINCT for other in self._tried):
+                    yield scale
+
+    def _ratios(self) -> list[float]:
+        return size_ratios(self._source, self._target)
+
+    def _matched(self, scale: float) -> tuple[MapPair, Matches]:
+        """The maps at a scale and their matches; those of nearly the same scale serve as well."""
+        with self._stage("prepare"):
+            maps = self.maps_at(scale)
+        for log_scale, matches in self._matches:
+            if abs(math.log(scale) - log_scale) < _SAME_MATCHES:
+                return maps, matches
+        with self._stage("match"):
+            self._matches.append((math.log(scale), self._match(maps)))
+        return maps, self._matches[-1][1]
+
+    def _refined(self, maps: MapPair, pose: Pose, scale: float) -> float:
+        original = maps.original_pose(pose)
+        motion = Similarity(torch.full_like(original.translation[0], scale), original.rotation, original.translation)
+        with self._stage("refine"):
+            refined = refine_similarity(
+                motion, self.maps_at, self._settings.known_noise, self._settings.constrained_refinement
+            )
+        return float(refined.scale)
+
+
+def _warnings(scale: float, covariance: Tensor | None, scales: ScaleRange) -> tuple[str, ...]:
+    """What users of maps that are said to have the same unit want to know about the scale, in sentences."""
+    if scales.is_open:
+        units = unit_names(scale)
+        return () if units is None else (f"The scale {scale:.6g} is that from {units[0]} to {units[1]}.",)
+    if not math.log(scales.low) + _AT_LIMIT < math.log(scale) < math.log(scales.high) - _AT_LIMIT:
+        return (f"The scale {scale:.6g} is at the limit of the range from {scales.low:g} to {scales.high:g}.",)
+    sigma = 0.0 if covariance is None else math.sqrt(max(0.0, float(covariance[6, 6])))
+    if abs(math.log(scale)) < max(_MIN_REPORTED, 3 * sigma):
+        return ()
+    return (f"The maps differ in scale: the source fits when it is multiplied by {scale:.5g} (± {scale * sigma:.2g}).",)
