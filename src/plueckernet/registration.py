@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -17,15 +17,21 @@ from plueckernet.errors import InputError, UnitWarning
 from plueckernet.estimation.assessment import counted_motions, height_warning
 from plueckernet.estimation.extents import unit_warning
 from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, judge
-from plueckernet.estimation.search import PoseSearch, search_pose
+from plueckernet.estimation.search import RegisteredMaps, pose_around, search_pose
 from plueckernet.estimation.settings import RegistrationSettings, direction
-from plueckernet.estimation.similarity.search import ScaleChoice, scale_range, search_similarity
+from plueckernet.estimation.similarity.search import (
+    ScaleChoice,
+    scale_range,
+    search_similarity,
+    similarity_around,
+)
 from plueckernet.estimation.strays import KeptLines
 from plueckernet.geometry.arrays import ArrayLike
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
+from plueckernet.geometry.similarity import Motion, motion_from_matrix
 from plueckernet.io.inputs import LinesLike, as_lines
-from plueckernet.matchers import MatcherSource, load_matcher
+from plueckernet.matchers import LineMatcher, MatcherSource, load_matcher
 from plueckernet.result import RegistrationResult, RunRecord, assemble_result, with_scale
 from plueckernet.stages import StageClock
 
@@ -40,7 +46,7 @@ def register(  # noqa: PLR0913 - two of them, scale and up, say what is searched
     device: str = "cpu",
     on_stage: Callable[[str], None] | None = None,
     scale: ScaleChoice = None,
-    up: Sequence[float] | None = None,
+    up: ArrayLike | None = None,
 ) -> RegistrationResult:
     """Find ``target_T_source``: any rotation, any translation, no initial guess, lines undirected.
 
@@ -70,7 +76,53 @@ def register(  # noqa: PLR0913 - two of them, scale and up, say what is searched
     lines, calibration = (source.to(device), target.to(device)), line_matcher.calibration or DESCRIPTOR_CALIBRATION
     with torch.inference_mode():  # nothing below is differentiated, and operations are many and small
         registered = search(lines, match, calibration, settings, stage, seed)
-        maps, assessment = registered.maps, registered.assessment
+    return _of_whole_maps(_judged(registered, line_matcher, settings, stage, seed, said), kept, counts)
+
+
+def refine(
+    source: LinesLike,
+    target: LinesLike,
+    pose: Motion | ArrayLike,
+    *,
+    matcher: MatcherSource = "invariant",
+    settings: RegistrationSettings = RegistrationSettings(),
+    device: str = "cpu",
+) -> RegistrationResult:
+    """Improve a ``target_T_source`` that is accurate to about the inlier threshold, such as one set by hand.
+
+    Maps are given as in :func:`register`, and the pose may be a 4x4 matrix. Where it has a scale, that is refined, too.
+
+    The pose is kept whatever else explains the maps. Its confidence takes into account what the matcher and other
+    poses say, as in :func:`register`.
+    """
+    source, target = as_lines(source), as_lines(target)
+    motion = pose if isinstance(pose, Motion) else motion_from_matrix(pose).to(torch.float64)
+    stage = StageClock()
+    kept, counts = (KeptLines.of(source), KeptLines.of(target)), (len(source), len(target))
+    lines = kept[0].lines.to(device), kept[1].lines.to(device)
+    with stage("prepare"):
+        line_matcher = load_matcher(matcher, device)
+    match = partial(line_matcher.putative_matches, limit=settings.max_matches, up=settings.up)
+    calibration = line_matcher.calibration or DESCRIPTOR_CALIBRATION
+    with torch.inference_mode():
+        if isinstance(motion, Pose):
+            registered = pose_around(lines, match, calibration, settings, stage, motion.to(device))
+        else:
+            registered = similarity_around(lines, match, calibration, settings, stage, motion.to(device))
+    return _of_whole_maps(_judged(registered, line_matcher, settings, stage, 0), kept, counts)
+
+
+def _judged(
+    registered: RegisteredMaps,
+    line_matcher: LineMatcher,
+    settings: RegistrationSettings,
+    stage: StageClock,
+    seed: int,
+    said: tuple[str, ...] = (),
+) -> RegistrationResult:
+    """The result of a search, with its status; ``said`` are warnings about the maps."""
+    maps, assessment = registered.maps, registered.assessment
+    with torch.inference_mode():
         motions = assessment.unobservable_motions(maps, settings.observability, settings.up)
         counted = counted_motions(motions, settings.up)
         verdict = judge(
@@ -79,46 +131,7 @@ def register(  # noqa: PLR0913 - two of them, scale and up, say what is searched
     said = (*said, *registered.warnings, *height_warning(motions, settings.up))
     run = RunRecord(line_matcher.name, settings, seed, stage.seconds, said)
     result = assemble_result(verdict, assessment, motions, registered.matches, maps, run)
-    if registered.scale is not None:
-        result = with_scale(result, registered.scale, registered.covariance)
-    return _of_whole_maps(result, kept, counts)
-
-
-def refine(
-    source: LinesLike,
-    target: LinesLike,
-    pose: Pose | ArrayLike,
-    *,
-    matcher: MatcherSource = "invariant",
-    settings: RegistrationSettings = RegistrationSettings(),
-    device: str = "cpu",
-) -> RegistrationResult:
-    """Improve a ``target_T_source`` that is accurate to about the inlier threshold, such as one set by hand.
-
-    Maps are given as in :func:`register`, and the pose may be a 4x4 matrix.
-
-    The pose is kept whatever else explains the maps. Its confidence takes into account what the matcher and other
-    poses say, as in :func:`register`.
-    """
-    source, target = as_lines(source), as_lines(target)
-    pose = pose if isinstance(pose, Pose) else Pose.from_matrix(pose).to(torch.float64)
-    stage = StageClock()
-    kept, counts = (KeptLines.of(source), KeptLines.of(target)), (len(source), len(target))
-    source, target = (side.lines for side in kept)
-    with stage("prepare"):
-        line_matcher = load_matcher(matcher, device)
-        maps = settings.normalize(source.to(device), target.to(device))
-    with stage("match"):
-        matches = line_matcher.putative_matches(maps, settings.max_matches)
-    with torch.inference_mode():
-        search = PoseSearch(maps, matches, line_matcher.calibration or DESCRIPTOR_CALIBRATION, settings, stage)
-        assessment = search.around(maps.normalized_pose(pose.to(device)))
-        motions = assessment.unobservable_motions(maps, settings.observability)
-        verdict = judge(
-            assessment.evidence, assessment.weighing, motions, settings.judgement, line_matcher.is_calibrated
-        )
-    run = RunRecord(line_matcher.name, settings, 0, stage.seconds)
-    return _of_whole_maps(assemble_result(verdict, assessment, motions, matches, maps, run), kept, counts)
+    return result if registered.scale is None else with_scale(result, registered.scale, registered.covariance)
 
 
 def register_many(

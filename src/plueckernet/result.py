@@ -390,7 +390,10 @@ def _from_document(document: Mapping[str, Any]) -> RegistrationResult:
 def _motion(rows: Any, scale: float) -> Motion:
     """Results without a scale, or whose scale is exactly one, are rigid."""
     matrix = torch.tensor(rows, dtype=torch.float64)
-    return Pose.from_matrix(matrix) if scale == 1.0 else Similarity.from_matrix(matrix)
+    if scale == 1.0:
+        return Pose.from_matrix(matrix)
+    motion = Similarity.from_matrix(matrix)
+    return replace(motion, scale=torch.full_like(motion.scale, scale))
 
 
 def _converted(document: Mapping[str, Any]) -> dict[str, Any]:

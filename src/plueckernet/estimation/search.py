@@ -61,6 +61,23 @@ def search_pose(
     return RegisteredMaps(maps, matches, PoseSearch(maps, matches, calibration, settings, stage, match).run(seed))
 
 
+def pose_around(
+    lines: tuple[LineSet, LineSet],
+    match: Callable[[MapPair], Matches],
+    calibration: Calibration,
+    settings: RegistrationSettings,
+    stage: StageClock,
+    pose: Pose,
+) -> RegisteredMaps:
+    """A given rigid pose, refined, among the candidates of one round."""
+    with stage("prepare"):
+        maps = settings.normalize(*lines)
+    with stage("match"):
+        matches = match(maps)
+    search = PoseSearch(maps, matches, calibration, settings, stage)
+    return RegisteredMaps(maps, matches, search.around(maps.normalized_pose(pose)))
+
+
 class PoseSearch:
     """Proposes, verifies, refines and weighs poses of two maps; every round adds to those before."""
 
@@ -132,11 +149,11 @@ class PoseSearch:
     def _rounds(self, seed: int, earlier: Sequence[RefinedCandidate] = ()) -> Iterator[Assessment]:
         refined = list(earlier)
         common = self._maps, self._match_scorer, self._matches.probability
-        settings, parts, up = self._settings.hypotheses, self._matched_parts(), self._settings.vertical(self._maps)
+        settings, up = self._settings.hypotheses, self._settings.vertical(self._maps)
         if up is None:
-            rounds = propose_poses(*common, settings, seed, parts)
+            rounds = propose_poses(*common, settings, seed, self._matched_parts())
         else:
-            rounds = propose_upright_poses(*common, up, settings, seed, parts)
+            rounds = propose_upright_poses(*common, up, settings, seed)
         for hypotheses in self._timed(itertools.chain(rounds, self._from_places(seed))):
             with self._stage("verify"):
                 candidates = self._candidates(hypotheses)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -20,16 +19,16 @@ from plueckernet.estimation.observability import ObservabilitySettings
 from plueckernet.estimation.pose_family import FamilySettings
 from plueckernet.estimation.refinement import RefinementSettings
 from plueckernet.estimation.verification import VerificationSettings
+from plueckernet.geometry.arrays import ArrayLike, as_floats
 from plueckernet.geometry.lines import LineSet
 from plueckernet.settings import check_at_least, check_positive
 
 
-def direction(vector: Sequence[float]) -> tuple[float, float, float]:
+def direction(vector: ArrayLike) -> tuple[float, float, float]:
     """Three numbers as a tuple; anything else raises :class:`InputError`."""
-    values = tuple(float(value) for value in vector)
-    if len(values) != 3 or not all(map(math.isfinite, values)) or not any(values):
-        raise InputError(f"up: expected three numbers that are not all zero, got {vector}")
-    x, y, z = values
+    x, y, z = as_floats(vector, "up", (3,)).double().tolist()
+    if not 0 < math.hypot(x, y, z) < math.inf:
+        raise InputError(f"up: expected a direction, got ({x:g}, {y:g}, {z:g})")
     return x, y, z
 
 

@@ -4,13 +4,14 @@ A match gives the turn by itself, up to half a turn, unless its lines are vertic
 point. So two matches can be true together only if they need the same turn and the same change of height, which cut ends
 can have displaced by no more than their length. What remains is as in :mod:`plueckernet.estimation.hypotheses`, with
 fewer draws; and where lines are segments, every single match gives poses by its middle and its ends. The round without
-matches comes second here: it has a few turns to try instead of dozens of rotations.
+matches is the second and last: it has a few turns to try instead of dozens of rotations, and finds what matches of
+parts of the maps would give.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -20,10 +21,8 @@ from torch.nn.functional import normalize
 
 from plueckernet.estimation.consistency import MatchGraph, compatibility, second_order
 from plueckernet.estimation.direction_search import match_free_poses
-from plueckernet.estimation.distinct import distinct_poses
 from plueckernet.estimation.hypotheses import MAX_HYPOTHESES, HypothesisSettings, seed_pairs
 from plueckernet.estimation.maps import MapPair
-from plueckernet.estimation.matching import Matches
 from plueckernet.estimation.parallel_hypotheses import is_nearly_parallel, parallel_poses
 from plueckernet.estimation.ransac import Hypotheses, draw_pairs, solve_pairs
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, RowScorer
@@ -33,7 +32,6 @@ from plueckernet.geometry.upright import heading, nearest_turn, tilt_cosine, tur
 _MIN_SLANT = 0.35  # sine of the angle to the vertical, from which on a line has a heading
 _HEADING_TOLERANCE = 1.5  # inlier angles between the turns of two matches
 _FEWER = 4  # times fewer draws than for six unknowns
-_POSES_OF_PARTS = 100  # distinct ones of two parts
 
 
 def consistent_rows(
@@ -52,7 +50,6 @@ def propose_upright_poses(
     up: Float[Tensor, "3"],
     settings: HypothesisSettings = HypothesisSettings(),
     seed: int = 0,
-    parts: Iterable[tuple[RowScorer, Matches]] = (),
 ) -> Iterator[Hypotheses]:
     """Round after round, poses that turn about ``up`` only, in the way of ``propose_poses``."""
     fewer = replace(settings, draws=max(1, settings.draws // _FEWER), partners=max(1, settings.partners // 2))
@@ -62,14 +59,6 @@ def propose_upright_poses(
     poses = match_free_poses(maps.source, maps.target, maps.threshold, up=up)
     count = poses.rotation.shape[0]
     yield Hypotheses(poses, torch.arange(count, 0, -1, device=probability.device).float(), count, MAX_HYPOTHESES)
-    together = none
-    for part_scorer, matches in parts:
-        poses = _from_matches(maps, part_scorer, matches.probability, up, fewer, seed)
-        scores = part_scorer.scores(poses, matches.probability)
-        rows = distinct_poses(poses, scores, maps.threshold, _POSES_OF_PARTS)
-        together = together.merged(poses[rows], scores[rows], poses.rotation.shape[0])
-    if together.drawn:
-        yield together
 
 
 def _from_matches(

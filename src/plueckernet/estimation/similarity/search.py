@@ -21,13 +21,14 @@ import torch
 from torch import Tensor
 
 from plueckernet.errors import InputError
+from plueckernet.estimation.assessment import Assessment
 from plueckernet.estimation.extents import size_ratios, unit_names
 from plueckernet.estimation.judgement import Calibration
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.matching import Matches
 from plueckernet.estimation.search import PoseSearch, RegisteredMaps
 from plueckernet.estimation.settings import RegistrationSettings
-from plueckernet.estimation.similarity.joint import joint_step, refine_similarity
+from plueckernet.estimation.similarity.joint import JointStep, joint_step, refine_similarity
 from plueckernet.estimation.similarity.scale_votes import vote_for_scales
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose, Similarity
@@ -37,6 +38,7 @@ MAX_SCALE = 1e6  # of what is searched for, and its inverse
 _PEAKS = 2  # scales tried at each ratio of units
 _DISTINCT = 0.03  # between the log scales that are tried
 _SAME_MATCHES = 0.05  # difference of log scales at which matches need not be computed again
+_NARROW = 2.0  # ratio of the limits of a range within which matches at its middle are good enough
 _SMALL_STEP = 0.2  # of the scale, in its standard deviations: the search was at the right scale
 _AT_LIMIT = 1e-6  # of the logarithm of the scale
 _MIN_REPORTED = 0.005  # difference of the logarithm of a scale from zero that is worth a warning
@@ -96,6 +98,20 @@ def search_similarity(
     return SimilaritySearch(lines, match, calibration, settings, stage).run(scales, seed)
 
 
+def similarity_around(
+    lines: tuple[LineSet, LineSet],
+    match: Callable[[MapPair], Matches],
+    calibration: Calibration,
+    settings: RegistrationSettings,
+    stage: StageClock,
+    motion: Similarity,
+) -> RegisteredMaps:
+    """A given similarity, refined, among the candidates of one round at its scale."""
+    search = SimilaritySearch(lines, match, calibration, settings, stage)
+    motion = refine_similarity(motion, search.maps_at, settings.known_noise, settings.constrained_refinement)
+    return search.around(motion)
+
+
 class SimilaritySearch:
     """Registers two maps whose scale is unknown, by rigid searches at several scales."""
 
@@ -122,17 +138,31 @@ class SimilaritySearch:
             assessment = search.run(seed)
             if not assessment.candidates:
                 return RegisteredMaps(maps, matches, assessment, scale)
-            best = assessment.candidates[0].refinement
-            estimated = not self._settings.known_noise(maps).complete
-            with self._stage("refine"):
-                step = joint_step(best, maps, self._settings.constrained_refinement, estimated)
+            step = self._step(maps, assessment)
             small = step is None or step.deviations < _SMALL_STEP
             if small or attempt == _MAX_SEARCHES - 1:
                 break
-            scale = scales.clamped(self._refined(maps, best.pose, scale))
+            scale = scales.clamped(self._refined(maps, assessment.candidates[0].refinement.pose, scale))
         assessment = replace(assessment, weighing=assessment.weighing.among(max(1, len(self._tried))))
         covariance = None if step is None else step.original_covariance(maps)
         return RegisteredMaps(maps, matches, assessment, scale, covariance, _warnings(scale, covariance, scales))
+
+    def around(self, motion: Similarity) -> RegisteredMaps:
+        """A similarity among the poses of one round at its scale."""
+        scale = float(motion.scale)
+        maps, matches = self._matched(scale)
+        search = PoseSearch(maps, matches, self._calibration, self._settings, self._stage)
+        assessment = search.around(maps.normalized_pose(motion.pose))
+        step = self._step(maps, assessment) if assessment.candidates else None
+        covariance = None if step is None else step.original_covariance(maps)
+        return RegisteredMaps(maps, matches, assessment, scale, covariance)
+
+    def _step(self, maps: MapPair, assessment: Assessment) -> JointStep | None:
+        """From the best pose to the most likely pose and scale."""
+        estimated = not self._settings.known_noise(maps).complete
+        best = assessment.candidates[0].refinement
+        with self._stage("refine"):
+            return joint_step(best, maps, self._settings.constrained_refinement, estimated)
 
     def maps_at(self, scale: float) -> MapPair:
         """Both maps, the source scaled."""
@@ -141,7 +171,7 @@ class SimilaritySearch:
 
     def _best_scale(self, scales: ScaleRange, seed: int) -> float:
         """The scale of the most probable pose of the first rounds, refined with the pose."""
-        best, confidence = scales.clamped(self._ratios()[0]), -1.0
+        best, confidence = self._ratios(scales)[0], -1.0
         for scale in self._candidates(scales):
             self._tried.append(math.log(scale))
             maps, matches = self._matched(scale)
@@ -155,17 +185,21 @@ class SimilaritySearch:
 
     def _candidates(self, scales: ScaleRange) -> Iterator[float]:
         """Scales by their votes, at one ratio of the units after the other; each is asked for when it is needed."""
-        for ratio in self._ratios():
-            maps, matches = self._matched(scales.clamped(ratio))
+        for ratio in self._ratios(scales):
+            maps, matches = self._matched(ratio)
             with self._stage("estimate"):
                 peaks = vote_for_scales(maps, matches, _PEAKS)
             for peak in peaks:
-                scale = scales.clamped(ratio * math.exp(peak.log_scale))
-                if all(abs(math.log(scale) - other) > _DISTINCT for other in self._tried):
+                scale = ratio * math.exp(peak.log_scale)
+                close = any(abs(math.log(scale) - other) <= _DISTINCT for other in self._tried)
+                if scales.contains(scale) and not close:
                     yield scale
 
-    def _ratios(self) -> list[float]:
-        return size_ratios(self._source, self._target)
+    def _ratios(self, scales: ScaleRange) -> list[float]:
+        """Scales at which matches are worth something: the middle of a narrow range, or the ratios of the sizes."""
+        if scales.high <= _NARROW * scales.low:
+            return [math.sqrt(scales.low * scales.high)]
+        return [scales.clamped(ratio) for ratio in size_ratios(self._source, self._target)]
 
     def _matched(self, scale: float) -> tuple[MapPair, Matches]:
         """The maps at a scale and their matches; those of nearly the same scale serve as well."""
