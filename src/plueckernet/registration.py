@@ -17,7 +17,7 @@ from plueckernet.errors import InputError, UnitWarning
 from plueckernet.estimation.assessment import counted_motions, height_warning
 from plueckernet.estimation.extents import unit_warning
 from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, judge
-from plueckernet.estimation.search import RegisteredMaps, pose_around, search_pose
+from plueckernet.estimation.search import Matching, RegisteredMaps, pose_around, search_pose
 from plueckernet.estimation.settings import RegistrationSettings, direction
 from plueckernet.estimation.similarity.search import (
     ScaleChoice,
@@ -71,11 +71,10 @@ def register(  # noqa: PLR0913 - two of them, scale and up, say what is searched
     with stage("prepare"):
         line_matcher = load_matcher(matcher, device)
         said = _warn_about_units(source, target) if scales is None else ()
-    match = partial(line_matcher.putative_matches, limit=settings.max_matches, up=settings.up)
     search = search_pose if scales is None else partial(search_similarity, scales=scales)
-    lines, calibration = (source.to(device), target.to(device)), line_matcher.calibration or DESCRIPTOR_CALIBRATION
+    lines, matching = (source.to(device), target.to(device)), _matching(line_matcher, settings)
     with torch.inference_mode():  # nothing below is differentiated, and operations are many and small
-        registered = search(lines, match, calibration, settings, stage, seed)
+        registered = search(lines, matching, settings, stage, seed)
     return _of_whole_maps(_judged(registered, line_matcher, settings, stage, seed, said), kept, counts)
 
 
@@ -102,14 +101,18 @@ def refine(
     lines = kept[0].lines.to(device), kept[1].lines.to(device)
     with stage("prepare"):
         line_matcher = load_matcher(matcher, device)
-    match = partial(line_matcher.putative_matches, limit=settings.max_matches, up=settings.up)
-    calibration = line_matcher.calibration or DESCRIPTOR_CALIBRATION
+        matching = _matching(line_matcher, settings)
     with torch.inference_mode():
         if isinstance(motion, Pose):
-            registered = pose_around(lines, match, calibration, settings, stage, motion.to(device))
+            registered = pose_around(lines, matching, settings, stage, motion.to(device))
         else:
-            registered = similarity_around(lines, match, calibration, settings, stage, motion.to(device))
+            registered = similarity_around(lines, matching, settings, stage, motion.to(device))
     return _of_whole_maps(_judged(registered, line_matcher, settings, stage, 0), kept, counts)
+
+
+def _matching(line_matcher: LineMatcher, settings: RegistrationSettings) -> Matching:
+    match = partial(line_matcher.putative_matches, limit=settings.max_matches, up=settings.up)
+    return Matching(match, line_matcher.calibration or DESCRIPTOR_CALIBRATION, line_matcher.matches_parts)
 
 
 def _judged(

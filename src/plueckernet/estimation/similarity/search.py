@@ -13,7 +13,7 @@ therefore divided by the number of independent scales that were tried.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -23,10 +23,8 @@ from torch import Tensor
 from plueckernet.errors import InputError
 from plueckernet.estimation.assessment import Assessment
 from plueckernet.estimation.extents import size_ratios, unit_names
-from plueckernet.estimation.judgement import Calibration
 from plueckernet.estimation.maps import MapPair
-from plueckernet.estimation.matching import Matches
-from plueckernet.estimation.search import PoseSearch, RegisteredMaps
+from plueckernet.estimation.search import Matching, PoseSearch, RegisteredMaps
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.estimation.similarity.joint import JointStep, joint_step, refine_similarity
 from plueckernet.estimation.similarity.scale_votes import vote_for_scales
@@ -37,7 +35,6 @@ from plueckernet.stages import StageClock
 MAX_SCALE = 1e6  # of what is searched for, and its inverse
 _PEAKS = 2  # scales tried at each ratio of units
 _DISTINCT = 0.03  # between the log scales that are tried
-_SAME_MATCHES = 0.05  # difference of log scales at which matches need not be computed again
 _NARROW = 2.0  # ratio of the limits of a range within which matches at its middle are good enough
 _SMALL_STEP = 0.2  # of the scale, in its standard deviations: the search was at the right scale
 _AT_LIMIT = 1e-6  # of the logarithm of the scale
@@ -87,27 +84,25 @@ def scale_range(scale: object) -> ScaleRange | None:
 
 def search_similarity(
     lines: tuple[LineSet, LineSet],
-    match: Callable[[MapPair], Matches],
-    calibration: Calibration,
+    matching: Matching,
     settings: RegistrationSettings,
     stage: StageClock,
     seed: int,
     scales: ScaleRange = ScaleRange(),
 ) -> RegisteredMaps:
     """Pose and scale of two maps."""
-    return SimilaritySearch(lines, match, calibration, settings, stage).run(scales, seed)
+    return SimilaritySearch(lines, matching, settings, stage).run(scales, seed)
 
 
 def similarity_around(
     lines: tuple[LineSet, LineSet],
-    match: Callable[[MapPair], Matches],
-    calibration: Calibration,
+    matching: Matching,
     settings: RegistrationSettings,
     stage: StageClock,
     motion: Similarity,
 ) -> RegisteredMaps:
     """A given similarity, refined, among the candidates of one round at its scale."""
-    search = SimilaritySearch(lines, match, calibration, settings, stage)
+    search = SimilaritySearch(lines, matching, settings, stage)
     motion = refine_similarity(motion, search.maps_at, settings.known_noise, settings.constrained_refinement)
     return search.around(motion)
 
@@ -118,26 +113,22 @@ class SimilaritySearch:
     def __init__(
         self,
         lines: tuple[LineSet, LineSet],
-        match: Callable[[MapPair], Matches],
-        calibration: Calibration,
+        matching: Matching,
         settings: RegistrationSettings = RegistrationSettings(),
         stage: StageClock | None = None,
     ) -> None:
         self._source, self._target = lines
-        self._match, self._calibration, self._settings = match, calibration, settings
-        self._stage = stage or StageClock()
+        self._matching, self._settings, self._stage = matching, settings, stage or StageClock()
         self._tried: list[float] = []  # log scales
-        self._matches: list[tuple[float, Matches]] = []  # by log scale
 
     def run(self, scales: ScaleRange = ScaleRange(), seed: int = 0) -> RegisteredMaps:
         """The most probable pose and scale."""
         scale = self._best_scale(scales, seed)
         for attempt in range(_MAX_SEARCHES):
-            maps, matches = self._matched(scale)
-            search = PoseSearch(maps, matches, self._calibration, self._settings, self._stage, self._match)
+            search, maps = self._search_at(scale)
             assessment = search.run(seed)
             if not assessment.candidates:
-                return RegisteredMaps(maps, matches, assessment, scale)
+                return replace(search.registered(assessment), scale=scale)
             step = self._step(maps, assessment)
             small = step is None or step.deviations < _SMALL_STEP
             if small or attempt == _MAX_SEARCHES - 1:
@@ -145,17 +136,17 @@ class SimilaritySearch:
             scale = scales.clamped(self._refined(maps, assessment.candidates[0].refinement.pose, scale))
         assessment = replace(assessment, weighing=assessment.weighing.among(max(1, len(self._tried))))
         covariance = None if step is None else step.original_covariance(maps)
-        return RegisteredMaps(maps, matches, assessment, scale, covariance, _warnings(scale, covariance, scales))
+        said = _warnings(scale, covariance, scales)
+        return replace(search.registered(assessment), scale=scale, covariance=covariance, warnings=said)
 
     def around(self, motion: Similarity) -> RegisteredMaps:
         """A similarity among the poses of one round at its scale."""
         scale = float(motion.scale)
-        maps, matches = self._matched(scale)
-        search = PoseSearch(maps, matches, self._calibration, self._settings, self._stage)
+        search, maps = self._search_at(scale)
         assessment = search.around(maps.normalized_pose(motion.pose))
         step = self._step(maps, assessment) if assessment.candidates else None
         covariance = None if step is None else step.original_covariance(maps)
-        return RegisteredMaps(maps, matches, assessment, scale, covariance)
+        return replace(search.registered(assessment), scale=scale, covariance=covariance)
 
     def _step(self, maps: MapPair, assessment: Assessment) -> JointStep | None:
         """From the best pose to the most likely pose and scale."""
@@ -174,8 +165,8 @@ class SimilaritySearch:
         best, confidence = self._ratios(scales)[0], -1.0
         for scale in self._candidates(scales):
             self._tried.append(math.log(scale))
-            maps, matches = self._matched(scale)
-            assessment = PoseSearch(maps, matches, self._calibration, self._settings, self._stage).first(seed)
+            search, maps = self._search_at(scale)
+            assessment = search.first(seed)
             if assessment.candidates and assessment.weighing.presence > confidence:
                 confidence = assessment.weighing.presence
                 best = self._refined(maps, assessment.candidates[0].refinement.pose, scale)
@@ -186,7 +177,9 @@ class SimilaritySearch:
     def _candidates(self, scales: ScaleRange) -> Iterator[float]:
         """Scales by their votes, at one ratio of the units after the other; each is asked for when it is needed."""
         for ratio in self._ratios(scales):
-            maps, matches = self._matched(ratio)
+            maps = self.maps_at(ratio)
+            with self._stage("match"):
+                matches = self._matching.match(maps)
             with self._stage("estimate"):
                 peaks = vote_for_scales(maps, matches, _PEAKS)
             for peak in peaks:
@@ -201,16 +194,10 @@ class SimilaritySearch:
             return [math.sqrt(scales.low * scales.high)]
         return [scales.clamped(ratio) for ratio in size_ratios(self._source, self._target)]
 
-    def _matched(self, scale: float) -> tuple[MapPair, Matches]:
-        """The maps at a scale and their matches; those of nearly the same scale serve as well."""
+    def _search_at(self, scale: float) -> tuple[PoseSearch, MapPair]:
         with self._stage("prepare"):
             maps = self.maps_at(scale)
-        for log_scale, matches in self._matches:
-            if abs(math.log(scale) - log_scale) < _SAME_MATCHES:
-                return maps, matches
-        with self._stage("match"):
-            self._matches.append((math.log(scale), self._match(maps)))
-        return maps, self._matches[-1][1]
+            return PoseSearch.of(maps, self._matching, self._settings, self._stage), maps
 
     def _refined(self, maps: MapPair, pose: Pose, scale: float) -> float:
         original = maps.original_pose(pose)
