@@ -198,7 +198,7 @@ def cells(data: Path | None, pairs: int) -> Iterator[tuple[str, int, Callable[[i
         easy, hard = crop_pairs(data, 0.5), crop_pairs(data, 0.1)
         yield "crops", min(pairs, len(easy)), lambda index: crop(easy, index)
         yield "upright", min(pairs, len(hard)), lambda index: upright(hard, index)
-        yield "dtu24", MOVES, lambda index: dtu24(data, index)
+        yield "dtu24", min(pairs, MOVES), lambda index: dtu24(data, index)
 
 
 def table(measured: Mapping[str, list[Row]]) -> list[TableRow]:

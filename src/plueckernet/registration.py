@@ -29,7 +29,7 @@ from plueckernet.estimation.strays import KeptLines
 from plueckernet.geometry.arrays import ArrayLike
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
-from plueckernet.geometry.similarity import Motion, motion_from_matrix
+from plueckernet.geometry.similarity import Transform, motion_from_matrix
 from plueckernet.io.inputs import LinesLike, as_lines
 from plueckernet.matchers import LineMatcher, MatcherSource, load_matcher
 from plueckernet.result import RegistrationResult, RunRecord, assemble_result, with_scale
@@ -81,7 +81,7 @@ def register(  # noqa: PLR0913 - two of them, scale and up, say what is searched
 def refine(
     source: LinesLike,
     target: LinesLike,
-    pose: Motion | ArrayLike,
+    pose: Transform | ArrayLike,
     *,
     matcher: MatcherSource = "invariant",
     settings: RegistrationSettings = RegistrationSettings(),
@@ -95,7 +95,7 @@ def refine(
     poses say, as in :func:`register`.
     """
     source, target = as_lines(source), as_lines(target)
-    motion = pose if isinstance(pose, Motion) else motion_from_matrix(pose).to(torch.float64)
+    motion = pose if isinstance(pose, Transform) else motion_from_matrix(pose).to(torch.float64)
     stage = StageClock()
     kept, counts = (KeptLines.of(source), KeptLines.of(target)), (len(source), len(target))
     lines = kept[0].lines.to(device), kept[1].lines.to(device)

@@ -25,7 +25,7 @@ from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry.arrays import ArrayLike, as_floats
 from plueckernet.geometry.describing import table_html
 from plueckernet.geometry.pose import Pose, Similarity, skew
-from plueckernet.geometry.similarity import Motion
+from plueckernet.geometry.similarity import Transform
 from plueckernet.io.atomic import atomic_write
 from plueckernet.io.files import read_json
 from plueckernet.version import __version__
@@ -50,7 +50,7 @@ _LOST_DIGITS = 1e-13  # of a variance, relative to that about the origin: below 
 class Alternative:
     """Another pose that was refined."""
 
-    target_T_source: Motion
+    target_T_source: Transform
     confidence: float  # probability that this pose is right
     evidence: Evidence
     group: int = -1  # poses of one group differ so little that they give the same answer
@@ -94,7 +94,7 @@ class RegistrationResult:
 
     status: Status
     reason: str
-    target_T_source: Motion | None  # a similarity where the scale was searched for
+    target_T_source: Transform | None  # a similarity where the scale was searched for
     covariance: Float[Tensor, "d d"] | None  # of xi = (omega, tau), of a similarity (omega, tau, log scale)
     confidence: float  # probability that the pose is right
     calibrated: bool  # whether the confidence was fitted to this matcher
@@ -319,7 +319,7 @@ def _with_pose(
 def with_scale(result: RegistrationResult, scale: float, covariance: Float[Tensor, "7 7"] | None) -> RegistrationResult:
     """The result of maps whose source was multiplied by a scale as that of the maps themselves."""
 
-    def scaled(motion: Motion) -> Similarity:
+    def scaled(motion: Transform) -> Similarity:
         return Similarity(torch.full_like(motion.translation[..., 0], scale), motion.rotation, motion.translation)
 
     pose = result.target_T_source
@@ -343,7 +343,7 @@ def _owned_pose(pose: Pose) -> Pose:
 
 
 def _from_document(document: Mapping[str, Any]) -> RegistrationResult:
-    def pose(matrix: Any) -> Motion | None:
+    def pose(matrix: Any) -> Transform | None:
         return None if matrix is None else _motion(matrix, document.get("scale", 1.0))
 
     def numbers(values: Any) -> Tensor | None:
@@ -387,7 +387,7 @@ def _from_document(document: Mapping[str, Any]) -> RegistrationResult:
     )
 
 
-def _motion(rows: Any, scale: float) -> Motion:
+def _motion(rows: Any, scale: float) -> Transform:
     """Results without a scale, or whose scale is exactly one, are rigid."""
     matrix = torch.tensor(rows, dtype=torch.float64)
     if scale == 1.0:

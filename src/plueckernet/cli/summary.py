@@ -18,7 +18,7 @@ from plueckernet.report.words import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from plueckernet.geometry.similarity import Motion
+    from plueckernet.geometry.similarity import Transform
     from plueckernet.io import ReadReport
     from plueckernet.result import RegistrationResult
 
@@ -78,7 +78,7 @@ def result_rows(result: RegistrationResult) -> Iterator[Row]:
     yield "time", f"{sum(result.timings.values()):.2f} s ({stages})"
 
 
-def _pose_rows(pose: Motion, sigma: float) -> Iterator[Row]:
+def _pose_rows(pose: Transform, sigma: float) -> Iterator[Row]:
     """The pose as a matrix, and as rotation and translation."""
     yield "target_T_source", "\n".join(matrix_rows(pose, sigma))
     yield "rotation", rotation_words(pose)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from plueckernet.errors import FormatError, InputError
-from plueckernet.geometry.similarity import Motion, motion_from_matrix
+from plueckernet.geometry.similarity import Transform, motion_from_matrix
 from plueckernet.io.atomic import atomic_write
 from plueckernet.io.source import Source, numbers
 
 
-def read_matrix(path: str | Path) -> Motion:
+def read_matrix(path: str | Path) -> Transform:
     """Read ``[[s R, t], [0, 1]]``, a pose if ``s = 1``.
 
     Separators are blanks, commas or semicolons, and `#` starts a comment.
@@ -31,7 +31,7 @@ def read_matrix(path: str | Path) -> Motion:
         raise source.error(str(error)) from error
 
 
-def write_matrix(path: str | Path, pose: Motion) -> None:
+def write_matrix(path: str | Path, pose: Transform) -> None:
     """Write four rows of four numbers; reading gives the same float64 numbers."""
     with atomic_write(path) as stream:
         stream.writelines(f"{' '.join(map(repr, row))}\n" for row in pose.matrix().tolist())

@@ -11,7 +11,7 @@ from jaxtyping import Float64
 
 if TYPE_CHECKING:
     from plueckernet.geometry import LineSet
-    from plueckernet.geometry.similarity import Motion
+    from plueckernet.geometry.similarity import Transform
 
 Endpoints = Float64[np.ndarray, "_ 2 3"]
 Strokes = Float64[np.ndarray, "_ 2 2"]  # end points on the page
@@ -32,7 +32,7 @@ class Panel:
 
 
 def before_and_after(
-    source: LineSet, target: LineSet, pose: Motion | None, elevation: float, turn: float
+    source: LineSet, target: LineSet, pose: Transform | None, elevation: float, turn: float
 ) -> list[Panel]:
     """Both maps in the target's frame: before registration and, if there is a pose, after it.
 
