@@ -193,12 +193,12 @@ def cells(data: Path | None, pairs: int) -> Iterator[tuple[str, int, Callable[[i
     """Name, number of rows and how to measure one, for each cell."""
     for kind in ("indoor", "outdoor"):
         yield kind, pairs, lambda index, kind=kind: synthetic(kind, index)  # type: ignore[misc]
-    yield "unrelated", pairs, unrelated
     if data is not None:
         easy, hard = crop_pairs(data, 0.5), crop_pairs(data, 0.1)
         yield "crops", min(pairs, len(easy)), lambda index: crop(easy, index)
         yield "upright", min(pairs, len(hard)), lambda index: upright(hard, index)
         yield "dtu24", min(pairs, MOVES), lambda index: dtu24(data, index)
+    yield "unrelated", pairs, unrelated
 
 
 def table(measured: Mapping[str, list[Row]]) -> list[TableRow]:
