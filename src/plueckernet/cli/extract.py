@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from plueckernet.cli.options import ForceOption
+from plueckernet.cli.workers import RayOption
 
 if TYPE_CHECKING:
     from plueckernet.data.datasets.frames import CameraFrame
@@ -44,6 +45,10 @@ def extract(
     tile_points: Annotated[
         int, typer.Option(min=10_000, help="Process larger clouds in tiles; about 1 GB per million points.")
     ] = 2_000_000,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Workers that share the tiles.", show_default="1; with --ray all")
+    ] = None,
+    ray: RayOption = None,
     intrinsics: Annotated[
         tuple[float, float, float, float] | None,
         typer.Option(metavar="FX FY CX CY", help="Intrinsics of the camera, in pixels."),
@@ -61,9 +66,11 @@ def extract(
     """
     from plueckernet.cli.outputs import check_outputs
     from plueckernet.cli.progress import slow_bar
+    from plueckernet.cli.workers import chosen_executor
     from plueckernet.errors import InputError
     from plueckernet.extraction import PointCloudSettings, extract_lines
     from plueckernet.io.writing import writable_format
+    from plueckernet.parallel import InlineExecutor
 
     check_outputs([quality, *([] if rgbd and len(inputs) == 1 else [out])], inputs, force)
     if rgbd:
@@ -77,7 +84,8 @@ def extract(
         viewpoint=viewpoint, tile_points=tile_points,
     )  # fmt: skip
     with slow_bar(f"extracting lines from {inputs[0].name}") as progress:
-        extracted = extract_lines(inputs[0], settings, progress, format=from_format)
+        executor = InlineExecutor() if ray is None and workers in (None, 1) else chosen_executor(workers, ray)
+        extracted = extract_lines(inputs[0], settings, progress, format=from_format, executor=executor)
     _write(extracted, inputs[0], out, quality, quiet)
 
 

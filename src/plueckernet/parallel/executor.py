@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -35,7 +35,7 @@ class TaskOutcome:
 class Executor(Protocol):
     """Runs a function on many tasks."""
 
-    def run(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[TaskOutcome]:
+    def run(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Generator[TaskOutcome, None, None]:
         """The outcome of each task, in the order in which they are complete.
 
         An error of the function is an outcome and ends nothing. A task whose worker dies runs again, at most
@@ -49,7 +49,7 @@ class Executor(Protocol):
 class InlineExecutor:
     """Runs tasks in this process, one after the other."""
 
-    def run(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[TaskOutcome]:
+    def run(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Generator[TaskOutcome, None, None]:
         """See :class:`Executor`."""
         for place, task in enumerate(tasks):
             yield outcome_of(function, place, task)

@@ -7,7 +7,7 @@ import os
 import pickle
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -38,7 +38,7 @@ class ProcessExecutor:
         if self.workers < 1 or self.threads < 1 or self.gpus < 0:
             raise InputError(f"expected at least one worker and one thread, got {self}")
 
-    def run(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[TaskOutcome]:
+    def run(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Generator[TaskOutcome, None, None]:
         """See :class:`~plueckernet.parallel.Executor`."""
         pending, packed = PendingTasks(tasks), pickle.dumps(function)
         pool: list[_Worker | None] = [None] * self.workers  # each is started with its first task
@@ -155,7 +155,7 @@ def _serve(connection: Connection, environment: dict[str, str]) -> None:
 def _loaded(packed: bytes) -> Callable[[Any], Any]:
     """The function; one that cannot be loaded raises for each task what it raised when it was loaded."""
     try:
-        return pickle.loads(packed)  # type: ignore[no-any-return] # that is what was packed
+        return pickle.loads(packed)
     except Exception as error:  # noqa: BLE001 - the driver is told
         reason = error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +32,7 @@ class RayExecutor:
         if (self.workers is not None and self.workers < 1) or self.threads < 1 or self.gpus < 0:
             raise InputError(f"expected at least one worker and one thread, got {self}")
 
-    def run(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[TaskOutcome]:
+    def run(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Generator[TaskOutcome, None, None]:
         """See :class:`~plueckernet.parallel.Executor`."""
         ray = load_ray()
         with self._cluster(ray):
