@@ -17,8 +17,8 @@ CORES = (16, 256)
 def units() -> Iterator[str]:
     """What a pair costs, by its lines."""
     yield (
-        "| lines a side | same place | different places | reading a map | hash of a map | writing a row | collecting a row"
-        " | bytes of a row |"
+        "| lines a side | same place | different places | reading a map | hash of a map | writing a row"
+        " | collecting a row | bytes of a row |"
     )
     yield "|---|---|---|---|---|---|---|---|"
     for row in _costs()["registration"]:
@@ -60,7 +60,8 @@ def start() -> Iterator[str]:
     worker, ray = values["worker"], values.get("ray")
     yield "| what | measured |"
     yield "|---|---|"
-    yield f"| start of a worker: imports and weights | {worker['start_seconds']:.1f} s of a CPU, {worker['start_mib']} MiB |"
+    measured = f"{worker['start_seconds']:.1f} s of a CPU, {worker['start_mib']} MiB"
+    yield f"| start of a worker: imports and weights | {measured} |"
     if ray is not None:
         each = ", ".join(f"{ratio:.2f}" for ratio in ray["speedups"])
         yield (
