@@ -16,6 +16,18 @@ RayOption = Annotated[
 ]
 
 
+WorkersOption = Annotated[
+    int | None, typer.Option(min=1, help="Workers, of one thread each.", show_default="1; with --ray all")
+]
+
+
+def few_or_chosen(workers: int | None, ray: str | None) -> Executor:
+    """The executor of the options; by default this process."""
+    from plueckernet.parallel import InlineExecutor
+
+    return InlineExecutor() if ray is None and workers in (None, 1) else chosen_executor(workers, ray)
+
+
 def chosen_executor(workers: int | None, ray: str | None, device: str = "cpu") -> Executor:
     """The executor of the options; by default as many workers as there are cores, or GPUs if the device is one."""
     from plueckernet.parallel import ProcessExecutor, RayExecutor
