@@ -26,8 +26,8 @@ from benchmarks.harness import RESULTS, progress, save
 from benchmarks.speed import Pair, pairs
 from plueckernet.batch import BatchPair, PairRegistration, read_batch, run_batch
 from plueckernet.batch.identity import fingerprint
-from plueckernet.batch.rows import result_row
-from plueckernet.batch.store import BatchFolder, write_pending
+from plueckernet.batch.rows import ResultRow, result_row
+from plueckernet.batch.store import BatchFolder, write_pending, write_table
 from plueckernet.io import read_lines, write_lines
 from plueckernet.parallel import Executor, RayExecutor, TaskOutcome
 from plueckernet.registration import register
@@ -50,22 +50,22 @@ def cpu_seconds(action: Callable[[], Any]) -> tuple[Any, float]:
     return answer, time.process_time() - start
 
 
-def registrations(size: int, same: Sequence[Pair]) -> tuple[dict[str, Any], RegistrationResult]:
-    """Seconds of a pair of the same place, and of different places; a result, for its size."""
+def registrations(size: int, same: Sequence[Pair]) -> tuple[dict[str, Any], list[RegistrationResult]]:
+    """Seconds of a pair of the same place, and of different places; all results."""
     other = [(source, same[place - 1][1]) for place, (source, _) in enumerate(same)]
     register(*same[0])  # the weights are read once
     seconds: dict[str, list[float]] = {"same": [], "different": []}
-    result = None
+    results = []
     for kind, kind_pairs in (("same", same), ("different", other)):
         for pair in progress(kind_pairs, f"{size} lines, {kind} place"):
             answer, spent = cpu_seconds(lambda pair=pair: register(*pair))  # type: ignore[misc]
             seconds[kind].append(spent)
-            result = answer if kind == "same" else result
+            results.append(answer)
     values = {f"{kind}_place_seconds": round(statistics.median(spent), 3) for kind, spent in seconds.items()}
-    return {"lines": size, "pairs": len(same), **values}, result
+    return {"lines": size, "pairs": len(same), **values}, results
 
 
-def storage(lines: Pair, result: RegistrationResult) -> dict[str, float]:
+def storage(lines: Pair, results: Sequence[RegistrationResult]) -> dict[str, float]:
     """Reading a map, writing a row, collecting it, and the bytes that it takes."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -73,18 +73,24 @@ def storage(lines: Pair, result: RegistrationResult) -> dict[str, float]:
         _, reading = cpu_seconds(lambda: [read_lines(folder / "map.obj") for _ in range(20)])
         _, hashing = cpu_seconds(lambda: [fingerprint(folder / "map.obj") for _ in range(20)])
         pair = BatchPair(folder / "map.obj", folder / "map.obj")
-        rows = [result_row(number, pair, result) for number in range(_ROWS)]
+        rows = [result_row(number, pair, results[number % len(results)]) for number in range(_ROWS)]
         with BatchFolder.opened(folder / "out", {"schema": 1}, None) as batch:
             _, writing = cpu_seconds(lambda: [write_pending(batch.path, row) for row in rows])
             _, collecting = cpu_seconds(batch.collect)
-        size = sum(path.stat().st_size for path in (folder / "out").rglob("*.parquet"))
+        # Equal rows would take next to nothing, so each result is counted once; the columns take some bytes, too.
+        sizes = [_file_size(folder / f"{count}.parquet", rows[:count]) for count in (1, len(results))]
         return {
             "reading_seconds": reading / 20,
             "fingerprint_seconds": hashing / 20,
             "writing_seconds": writing / _ROWS,
             "collecting_seconds": collecting / _ROWS,
-            "row_bytes": round(size / _ROWS),
+            "row_bytes": round((sizes[1] - sizes[0]) / (len(results) - 1)),
         }
+
+
+def _file_size(path: Path, rows: Sequence[ResultRow]) -> int:
+    write_table(path, rows)
+    return path.stat().st_size
 
 
 def worker_start() -> dict[str, float]:
@@ -152,8 +158,8 @@ def main() -> None:
         registered = []
         for size, count in SIZES.items():
             same = pairs(size, count)
-            row, result = registrations(size, same)
-            registered.append({**row, **storage(same[0], result)})
+            row, results = registrations(size, same)
+            registered.append({**row, **storage(same[0], results)})
             print(registered[-1], flush=True)
         values |= {"registration": registered, "worker": worker_start()}
     save("costs", values, ["invariant"])

@@ -13,7 +13,7 @@ from plueckernet.errors import MissingDependencyError
 from plueckernet.result import RegistrationResult
 
 ERROR = "error"  # the status of a pair that could not be computed
-Row = dict[str, Any]
+ResultRow = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class BatchRow:
         return RegistrationResult.from_dict(json.loads(self.document), f"pair {self.number}")
 
 
-def result_row(number: int, pair: BatchPair, result: RegistrationResult) -> Row:
+def result_row(number: int, pair: BatchPair, result: RegistrationResult) -> ResultRow:
     """The row of a pair that was registered, whatever its status."""
     document = result.to_dict()
     pose, covariance = document["target_T_source"], document["covariance"]
@@ -58,7 +58,7 @@ def result_row(number: int, pair: BatchPair, result: RegistrationResult) -> Row:
     }
 
 
-def error_row(number: int, pair: BatchPair, reason: str) -> Row:
+def error_row(number: int, pair: BatchPair, reason: str) -> ResultRow:
     """The row of a pair that could not be computed."""
     unknown = ("target_T_source", "covariance", "num_inliers", "source_lines", "target_lines", "seconds", "document")
     return {

@@ -21,7 +21,7 @@ from typing import Any
 
 from plueckernet.batch.identity import Identity, check_same
 from plueckernet.batch.locks import driving
-from plueckernet.batch.rows import ERROR, BatchRow, Row, load_pyarrow, row_schema
+from plueckernet.batch.rows import ERROR, BatchRow, ResultRow, load_pyarrow, row_schema
 from plueckernet.errors import FormatError, InputError
 from plueckernet.io.atomic import atomic_write, atomic_write_bytes, clear_leftovers
 from plueckernet.io.files import read_json
@@ -36,7 +36,7 @@ def pending_file(folder: Path, number: int) -> Path:
     return folder / _PENDING / f"{number:09d}.json"
 
 
-def write_pending(folder: Path, row: Row) -> None:
+def write_pending(folder: Path, row: ResultRow) -> None:
     """Write a row; once this has returned, the pair is never computed again."""
     with atomic_write(pending_file(folder, row["number"])) as stream:
         stream.write(json.dumps(row))
@@ -87,7 +87,7 @@ class BatchFolder:
     def _collect(self, files: list[Path]) -> None:
         rows = [row for file in files if (row := _readable(file)) is not None and row["number"] not in self.done]
         if rows:
-            _write_table(_next_file(self.path / _RESULTS), rows)
+            write_table(_next_file(self.path / _RESULTS), rows)
             self.done.update(row["number"] for row in rows)
         for file in files:
             file.unlink()
@@ -130,7 +130,7 @@ def _drop_errors(path: Path) -> None:
         if not kept:
             file.unlink()
         elif len(kept) < len(rows):
-            _write_table(file, kept)
+            write_table(file, kept)
     for file in (path / _PENDING).glob("*.json"):
         row = _readable(file)
         if row is None or row["status"] == ERROR:
@@ -146,7 +146,7 @@ def _next_file(folder: Path) -> Path:
     return folder / f"part-{max(numbers, default=-1) + 1:06d}.parquet"
 
 
-def _readable(file: Path) -> Row | None:
+def _readable(file: Path) -> ResultRow | None:
     """A pending row; None if a power failure has left something else."""
     with suppress(FormatError):
         row = read_json(file)
@@ -155,7 +155,8 @@ def _readable(file: Path) -> Row | None:
     return None
 
 
-def _write_table(file: Path, rows: Iterable[Row]) -> None:
+def write_table(file: Path, rows: Iterable[ResultRow]) -> None:
+    """Write rows to a Parquet file in one step."""
     pyarrow = load_pyarrow()
     table = pyarrow.Table.from_pylist(list(rows), schema=row_schema(pyarrow))
     with atomic_write_bytes(file) as stream:

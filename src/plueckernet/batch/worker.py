@@ -10,7 +10,7 @@ from typing import Any
 
 from plueckernet.batch.locks import working
 from plueckernet.batch.pairs import BatchPair
-from plueckernet.batch.rows import Row, error_row, result_row
+from plueckernet.batch.rows import ResultRow, error_row, result_row
 from plueckernet.batch.store import pending_file, write_pending
 from plueckernet.errors import PlueckernetError
 from plueckernet.estimation.settings import RegistrationSettings
@@ -83,7 +83,7 @@ class PairWorker:
                 written += 1
         return written
 
-    def _rows(self, pairs: Sequence[NumberedPair]) -> Iterator[Row]:
+    def _rows(self, pairs: Sequence[NumberedPair]) -> Iterator[ResultRow]:
         """The row of each pair. If registering several fails, the pairs that are left are registered one by one."""
         readable: list[tuple[NumberedPair, tuple[LineSet, LineSet]]] = []
         for number, pair in pairs:
@@ -105,7 +105,7 @@ class PairWorker:
         for numbered, lines in readable[complete:]:
             yield self._single_row(numbered, lines)
 
-    def _single_row(self, numbered: NumberedPair, lines: tuple[LineSet, LineSet]) -> Row:
+    def _single_row(self, numbered: NumberedPair, lines: tuple[LineSet, LineSet]) -> ResultRow:
         try:
             return result_row(*numbered, next(iter(self.register([lines]))))
         except StopIteration:
