@@ -35,7 +35,7 @@ from plueckernet.result import RegistrationResult
 
 SIZES = {100: 5, 300: 5, 1000: 3}  # lines per side: pairs
 _ROWS = 200
-_RAY_PAIRS = 60
+_RAY_PAIRS = 40
 # What a worker needs before its first pair; prints the memory that it then has, in KiB.
 _START = (
     "import resource, plueckernet.batch.worker as w; w.load_matcher('invariant');"

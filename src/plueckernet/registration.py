@@ -14,6 +14,7 @@ from torch import Tensor
 from plueckernet.errors import InputError, UnitWarning, WorkerLostError
 from plueckernet.estimation.extents import unit_warning
 from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, judge
+from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.search import PoseSearch
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.estimation.strays import KeptLines
@@ -21,8 +22,8 @@ from plueckernet.geometry.arrays import ArrayLike
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
 from plueckernet.io.inputs import LinesLike, as_lines
-from plueckernet.matchers import MatcherSource, load_matcher
-from plueckernet.parallel import InlineExecutor, ProcessExecutor, in_order
+from plueckernet.matchers import LineMatcher, MatcherSource, load_matcher
+from plueckernet.parallel import Executor, InlineExecutor, ProcessExecutor, in_order
 from plueckernet.result import RegistrationResult, RunRecord, assemble_result
 from plueckernet.stages import StageClock
 
@@ -56,18 +57,15 @@ def register(
         line_matcher = load_matcher(matcher, device)
         maps = settings.normalize(source.to(device), target.to(device))
         unit_warnings = _warn_about_units(source, target)
-    match = partial(line_matcher.putative_matches, limit=settings.max_matches)
-    with stage("match"):
-        matches = match(maps)
     with torch.inference_mode():  # nothing below is differentiated, and operations are many and small
-        search = PoseSearch(maps, matches, line_matcher.calibration or DESCRIPTOR_CALIBRATION, settings, stage, match)
+        search = _search(maps, line_matcher, settings, stage)
         assessment = search.run(seed)
         motions = assessment.unobservable_motions(maps, settings.observability)
         verdict = judge(
             assessment.evidence, assessment.weighing, motions, settings.judgement, line_matcher.is_calibrated
         )
     run = RunRecord(line_matcher.name, settings, seed, stage.seconds, unit_warnings)
-    return _of_whole_maps(assemble_result(verdict, assessment, motions, matches, maps, run), kept, counts)
+    return _of_whole_maps(assemble_result(verdict, assessment, motions, search.matches, maps, run), kept, counts)
 
 
 def refine(
@@ -94,23 +92,27 @@ def refine(
     with stage("prepare"):
         line_matcher = load_matcher(matcher, device)
         maps = settings.normalize(source.to(device), target.to(device))
-    with stage("match"):
-        matches = line_matcher.putative_matches(maps, settings.max_matches)
     with torch.inference_mode():
-        search = PoseSearch(maps, matches, line_matcher.calibration or DESCRIPTOR_CALIBRATION, settings, stage)
+        search = _search(maps, line_matcher, settings, stage)
         assessment = search.around(maps.normalized_pose(pose.to(device)))
         motions = assessment.unobservable_motions(maps, settings.observability)
         verdict = judge(
             assessment.evidence, assessment.weighing, motions, settings.judgement, line_matcher.is_calibrated
         )
     run = RunRecord(line_matcher.name, settings, 0, stage.seconds)
-    return _of_whole_maps(assemble_result(verdict, assessment, motions, matches, maps, run), kept, counts)
+    return _of_whole_maps(assemble_result(verdict, assessment, motions, search.matches, maps, run), kept, counts)
+
+
+def _search(maps: MapPair, matcher: LineMatcher, settings: RegistrationSettings, stage: StageClock) -> PoseSearch:
+    match = partial(matcher.putative_matches, limit=settings.max_matches)
+    calibration = matcher.calibration or DESCRIPTOR_CALIBRATION
+    return PoseSearch(maps, match, calibration, settings, stage, matcher.matches_parts)
 
 
 def register_many(  # noqa: PLR0913 - how it is computed, beside the arguments of `register`
     pairs: Iterable[tuple[LinesLike, LinesLike]],
     *,
-    processes: int = 1,
+    processes: int | Executor = 1,
     threads: int | None = None,
     matcher: MatcherSource = "invariant",
     settings: RegistrationSettings = RegistrationSettings(),
@@ -122,14 +124,17 @@ def register_many(  # noqa: PLR0913 - how it is computed, beside the arguments o
 
     A pair that cannot be registered, such as one with an empty map, gives a failed result instead of an error. With
     several ``processes`` a custom matcher must be picklable, a pair whose process dies is registered again, and GPUs
-    are shared out. ``threads`` are those of each process; by default one, or PyTorch's if there is only this process.
+    are shared out. In place of their number, ``processes`` may be an executor of :mod:`plueckernet.parallel`, such as
+    one on Ray. ``threads`` are those of each process; by default one, or PyTorch's if there is only this process.
     ``on_progress`` is called with the number of complete pairs.
     """
     work = partial(_registered, matcher=matcher, settings=settings, seed=seed, device=device)
     gpus = torch.cuda.device_count() if device == "cuda" else 0
-    executor = InlineExecutor() if processes <= 1 else ProcessExecutor(processes, threads or 1, gpus)
+    executor = processes
+    if isinstance(executor, int):
+        executor = InlineExecutor() if executor <= 1 else ProcessExecutor(executor, threads or 1, gpus)
     usual_threads = torch.get_num_threads()
-    if processes <= 1:
+    if isinstance(executor, InlineExecutor):
         torch.set_num_threads(threads or usual_threads)
     try:
         for complete, outcome in enumerate(in_order(executor.run(work, pairs)), 1):
