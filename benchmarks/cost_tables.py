@@ -21,7 +21,7 @@ def units() -> Iterator[str]:
         " | collecting a row | bytes of a row |"
     )
     yield "|---|---|---|---|---|---|---|---|"
-    for row in _costs()["registration"]:
+    for row in _costs().get("registration", []):
         milliseconds = (
             f"{1000 * row[name]:.1f} ms"
             for name in ("reading_seconds", "fingerprint_seconds", "writing_seconds", "collecting_seconds")
@@ -35,7 +35,7 @@ def scenario() -> Iterator[str]:
     hours = " | ".join(f"on {cores} cores" for cores in CORES)
     yield f"| maps | lines each | pairs | hours of one core | {hours} | results | workers that one driver can serve |"
     yield "|---|---|---|---|---|---|---|---|"
-    for row in _costs()["registration"]:
+    for row in _costs().get("registration", []):
         maps = LINES // row["lines"]
         for count, same in ((maps * CANDIDATES, SAME_PLACE), (maps * (maps - 1) // 2, 0.0)):
             yield _scenario_row(row, maps, count, same)
@@ -57,11 +57,12 @@ def _scenario_row(row: dict[str, Any], maps: int, pairs: int, same: float) -> st
 def start() -> Iterator[str]:
     """What a worker costs before its first pair, and how workers of Ray scale."""
     values = _costs()
-    worker, ray = values["worker"], values.get("ray")
+    worker, ray = values.get("worker"), values.get("ray")
     yield "| what | measured |"
     yield "|---|---|"
-    measured = f"{worker['start_seconds']:.1f} s of a CPU, {worker['start_mib']} MiB"
-    yield f"| start of a worker: imports and weights | {measured} |"
+    if worker is not None:
+        measured = f"{worker['start_seconds']:.1f} s of a CPU, {worker['start_mib']} MiB"
+        yield f"| start of a worker: imports and weights | {measured} |"
     if ray is not None:
         each = ", ".join(f"{ratio:.2f}" for ratio in ray["speedups"])
         yield (
@@ -71,4 +72,5 @@ def start() -> Iterator[str]:
 
 
 def _costs() -> dict[str, Any]:
-    return read_json(RESULTS / "costs.json")
+    path = RESULTS / "costs.json"
+    return read_json(path) if path.exists() else {}

@@ -155,13 +155,13 @@ def main() -> None:
     if options.ray:
         values["ray"] = ray_speedup()
     else:
-        registered = []
+        values |= {"registration": [], "worker": worker_start()}
         for size, count in SIZES.items():
             same = pairs(size, count)
             row, results = registrations(size, same)
-            registered.append({**row, **storage(same[0], results)})
-            print(registered[-1], flush=True)
-        values |= {"registration": registered, "worker": worker_start()}
+            values["registration"].append({**row, **storage(same[0], results)})
+            print(values["registration"][-1], flush=True)
+            save("costs", values, ["invariant"])
     save("costs", values, ["invariant"])
 
 
