@@ -35,7 +35,7 @@ from plueckernet.result import RegistrationResult
 
 SIZES = {100: 5, 300: 5, 1000: 3}  # lines per side: pairs
 _ROWS = 200
-_RAY_PAIRS = 40
+_RAY_PAIRS = 24
 # What a worker needs before its first pair; prints the memory that it then has, in KiB.
 _START = (
     "import resource, plueckernet.batch.worker as w; w.load_matcher('invariant');"
@@ -114,7 +114,7 @@ class _Timed:
             yield outcome
 
 
-def ray_speedup(repeats: int = 3) -> dict[str, Any]:
+def ray_speedup(repeats: int = 2) -> dict[str, Any]:
     """Pairs a second of two workers over those of one, once all workers have started; runs take turns."""
     lines = pairs(300, 5)
     rates: dict[int, list[float]] = {1: [], 2: []}
