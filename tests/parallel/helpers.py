@@ -54,3 +54,22 @@ class PicklingExecutor:
         packed = pickle.dumps(function)
         for place, task in reversed(list(enumerate(tasks))):
             yield outcome_from(place, packed_answer(pickle.loads(packed), pickle.dumps(task)))
+
+
+class Unloadable:
+    """A function that cannot be loaded in another process."""
+
+    def __call__(self, _: int) -> None:
+        """Never called."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unloadable, ()
+
+
+def _unloadable() -> None:
+    raise ImportError("no such package here")
+
+
+def no_worker(*_: object) -> None:
+    """In place of a worker: ends before it has started."""
+    os._exit(3)

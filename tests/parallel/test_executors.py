@@ -11,7 +11,15 @@ import pytest
 from tests.parallel import helpers
 
 from plueckernet.errors import InputError, MissingDependencyError, WorkerLostError
-from plueckernet.parallel import Executor, InlineExecutor, ProcessExecutor, RayExecutor, TaskOutcome, in_order
+from plueckernet.parallel import (
+    Executor,
+    InlineExecutor,
+    ProcessExecutor,
+    RayExecutor,
+    TaskOutcome,
+    in_order,
+    processes,
+)
 from plueckernet.parallel.executor import MAX_ATTEMPTS
 
 
@@ -42,6 +50,18 @@ def test_a_task_that_kills_its_workers_is_given_up() -> None:
     with pytest.raises(WorkerLostError, match=f"signal 9, {MAX_ATTEMPTS} times"):
         outcome.result()
     assert str(pickle.loads(pickle.dumps(outcome.error))) == str(outcome.error)
+
+
+def test_a_function_that_cannot_be_loaded_says_why() -> None:
+    (outcome,) = ProcessExecutor(1).run(helpers.Unloadable(), [0])
+    with pytest.raises(ImportError, match="no such package here"):
+        outcome.result()
+
+
+def test_workers_that_cannot_start_raise_instead_of_blaming_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_serve", helpers.no_worker)
+    with pytest.raises(WorkerLostError, match=f"ended with code 3 before it had started, {MAX_ATTEMPTS} times"):
+        next(ProcessExecutor(1).run(helpers.square, [0]))
 
 
 def test_tasks_are_drawn_when_a_worker_is_free_and_closing_ends_the_workers() -> None:

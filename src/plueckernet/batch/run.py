@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from plueckernet.batch.identity import batch_identity
@@ -87,17 +87,24 @@ def _pass(
 ) -> None:
     """Compute all pairs without a row, so many at a time."""
     size, on_progress = how
-    missing = [(number, pair) for number, pair in enumerate(pairs) if number not in folder.done]
+    missing = [(number, _absolute(pair)) for number, pair in enumerate(pairs) if number not in folder.done]
     chunks = [tuple(missing[start : start + size]) for start in range(0, len(missing), size)]
     complete = len(pairs) - len(missing)
     for outcome in executor.run(work, chunks) if chunks else ():
+        new = 0
         if isinstance(outcome.error, WorkerLostError) and size == 1:
             number, pair = chunks[outcome.place][0]
             write_pending(folder.path, error_row(number, pair, str(outcome.error)))
-            complete += 1
+            new = 1
         elif not isinstance(outcome.error, WorkerLostError):
-            complete += outcome.result()
+            new = outcome.result()
+        complete += new
+        folder.collect_if_due(new)
         if on_progress is not None:
             on_progress(complete, len(pairs))
-        folder.collect_if_due()
     folder.collect()
+
+
+def _absolute(pair: BatchPair) -> BatchPair:
+    """As workers on other machines, with other working directories, need it."""
+    return replace(pair, source=pair.source.absolute(), target=pair.target.absolute())

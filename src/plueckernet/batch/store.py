@@ -48,7 +48,7 @@ class BatchFolder:
     def __init__(self, path: Path, token: str) -> None:
         self.path, self.token = path, token
         self.done = {int(number) for number in read_column(path, "number")}
-        self._written = time.monotonic()
+        self._written, self._new = time.monotonic(), 0
 
     @classmethod
     @contextmanager
@@ -71,15 +71,15 @@ class BatchFolder:
             folder.collect()
             yield folder
 
-    def collect_if_due(self) -> None:
-        """Collect pending rows if there are many, or if the last time is long ago."""
-        waited = time.monotonic() - self._written > _SECONDS
-        if waited or len(list((self.path / _PENDING).glob("*.json"))) >= _ROWS:
+    def collect_if_due(self, new: int) -> None:
+        """Note that there are new pending rows; collect them if they are many, or if the last time is long ago."""
+        self._new += new
+        if self._new and (self._new >= _ROWS or time.monotonic() - self._written > _SECONDS):
             self.collect()
 
     def collect(self) -> None:
         """Move all pending rows to Parquet files."""
-        self._written = time.monotonic()
+        self._written, self._new = time.monotonic(), 0
         files = sorted((self.path / _PENDING).glob("*.json"))
         for start in range(0, len(files), _ROWS):
             self._collect(files[start : start + _ROWS])

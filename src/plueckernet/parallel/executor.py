@@ -39,7 +39,8 @@ class Executor(Protocol):
         """The outcome of each task, in the order in which they are complete.
 
         An error of the function is an outcome and ends nothing. A task whose worker dies runs again, at most
-        :data:`MAX_ATTEMPTS` times; then its outcome is a :class:`WorkerLostError`. The function, the tasks and the
+        :data:`MAX_ATTEMPTS` times; then its outcome is a :class:`WorkerLostError`. Workers that cannot even start raise
+        one. The function, the tasks and the
         values have to be picklable. Tasks are drawn when a worker is free. To stop early, close the iterator.
         """
         ...
@@ -81,18 +82,29 @@ class PendingTasks:
         self._tasks = enumerate(tasks)
         self._again: deque[tuple[int, Any]] = deque()
         self._attempts: dict[int, int] = {}
+        self._failed_starts: dict[int, int] = {}  # under 0 those since a worker started
 
     def draw(self) -> tuple[int, Any] | None:
         """The next task with its place; None if there is none at present."""
         return self._again.popleft() if self._again else next(self._tasks, None)
 
-    def lost(self, place: int, task: Any, how: str) -> TaskOutcome | None:
-        """Note that the worker of a task died; the outcome if it was the last attempt."""
-        self._attempts[place] = self._attempts.get(place, 0) + 1
-        if self._attempts[place] < MAX_ATTEMPTS:
+    def lost(self, place: int, task: Any, how: str, *, started: bool) -> TaskOutcome | None:
+        """Note that the worker of a task died; the outcome if it was the last attempt.
+
+        Of a worker that had not ``started`` the task is not to blame; several of them in a row raise.
+        """
+        counts, key = (self._attempts, place) if started else (self._failed_starts, 0)
+        counts[key] = counts.get(key, 0) + 1
+        if counts[key] < MAX_ATTEMPTS:
             self._again.append((place, task))
             return None
+        if not started:
+            raise WorkerLostError(f"{how} before it had started", MAX_ATTEMPTS)
         return TaskOutcome(place, error=WorkerLostError(how, MAX_ATTEMPTS))
+
+    def started(self) -> None:
+        """Note that a worker has started."""
+        self._failed_starts.clear()
 
 
 def packed_answer(function: Callable[[Any], Any], packed_task: bytes) -> bytes:
@@ -105,6 +117,19 @@ def packed_answer(function: Callable[[Any], Any], packed_task: bytes) -> bytes:
         cause = outcome.error or error
         packed = pickle.dumps((None, PlueckernetError(f"{type(cause).__name__}: {cause}")))
     return packed
+
+
+def load_function(packed: bytes) -> Callable[[Any], Any]:
+    """The function; one that cannot be loaded raises for each task what it raised when it was loaded."""
+    try:
+        return pickle.loads(packed)
+    except Exception as error:  # noqa: BLE001 - the driver is told
+        reason = error
+
+    def raising(_: Any) -> Any:
+        raise reason
+
+    return raising
 
 
 def outcome_from(place: int, packed: bytes) -> TaskOutcome:

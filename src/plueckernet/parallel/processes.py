@@ -15,11 +15,12 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from plueckernet.errors import InputError
-from plueckernet.parallel.executor import PendingTasks, TaskOutcome, outcome_from, packed_answer
+from plueckernet.parallel.executor import PendingTasks, TaskOutcome, load_function, outcome_from, packed_answer
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _GPUS = "CUDA_VISIBLE_DEVICES"
 _PATIENCE = 5.0  # seconds that a worker has to end by itself
+_STARTED = b"started"
 _GONE = (EOFError, BrokenPipeError, ConnectionResetError)
 
 
@@ -81,7 +82,7 @@ class _Worker:
         self.connection, other_end = context.Pipe()
         self.process: SpawnProcess = context.Process(target=_serve, args=(other_end, environment))
         self.task: tuple[int, Any] | None = None
-        self.lost = False
+        self.started = self.lost = False
         self.process.start()
         other_end.close()  # so that the death of the process ends the connection
         with suppress(*_GONE):
@@ -96,6 +97,15 @@ class _Worker:
             return False
         self.task = place, task
         return True
+
+    def told(self, packed: bytes, pending: PendingTasks) -> TaskOutcome | None:
+        """The outcome of its task, if that is what the worker told."""
+        if not self.started:
+            self.started = True
+            pending.started()
+            return None
+        place, self.task = (self.task or (0, None))[0], None
+        return outcome_from(place, packed)
 
     def end(self) -> str:
         """Wait for the process; how it ended."""
@@ -118,10 +128,9 @@ def _completed(busy: Sequence[_Worker], pending: PendingTasks) -> Iterator[TaskO
         try:
             packed = worker.connection.recv_bytes()
         except _GONE:
-            outcome = pending.lost(place, task, worker.end())
+            outcome = pending.lost(place, task, worker.end(), started=worker.started)
         else:
-            worker.task = None
-            outcome = outcome_from(place, packed)
+            outcome = worker.told(packed, pending)
         if outcome is not None:
             yield outcome
 
@@ -147,19 +156,7 @@ def _serve(connection: Connection, environment: dict[str, str]) -> None:
         torch.set_num_threads(int(environment[_THREADS[0]]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver
     with suppress(*_GONE):
-        function = _loaded(connection.recv_bytes())
+        connection.send_bytes(_STARTED)
+        function = load_function(connection.recv_bytes())
         while True:
             connection.send_bytes(packed_answer(function, connection.recv_bytes()))
-
-
-def _loaded(packed: bytes) -> Callable[[Any], Any]:
-    """The function; one that cannot be loaded raises for each task what it raised when it was loaded."""
-    try:
-        return pickle.loads(packed)
-    except Exception as error:  # noqa: BLE001 - the driver is told
-        reason = error
-
-    def raising(_: Any) -> Any:
-        raise reason
-
-    return raising

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plueckernet.errors import InputError, MissingDependencyError
-from plueckernet.parallel.executor import PendingTasks, TaskOutcome, outcome_from, packed_answer
+from plueckernet.parallel.executor import PendingTasks, TaskOutcome, load_function, outcome_from, packed_answer
 
 LOCAL = "local"  # the address that starts a cluster on this machine
 
@@ -74,7 +74,11 @@ class RayWorker:
     """Becomes an actor: loads a function once and runs it on one task after the other."""
 
     def __init__(self, packed_function: bytes) -> None:
-        self._function: Callable[[Any], Any] = pickle.loads(packed_function)
+        self._function = load_function(packed_function)
+
+    def started(self) -> bool:
+        """Answered once the worker has started."""
+        return True
 
     def answer(self, packed_task: bytes) -> bytes:
         """The value and the error of a task, pickled."""
@@ -87,20 +91,37 @@ def _quiet(address: str) -> dict[str, Any]:
 
 def _outcomes(ray: Any, new_actor: Callable[[], Any], workers: int, pending: PendingTasks) -> Iterator[TaskOutcome]:
     """Keep every actor busy with one task; an actor that dies is replaced."""
-    idle: list[Any] = []
-    busy: dict[Any, tuple[Any, int, Any]] = {}  # reference of the answer -> actor, place, task
+    idle: list[_Actor] = []
+    busy: dict[Any, tuple[_Actor, int, Any]] = {}  # reference of the answer -> actor, place, task
     while True:
         while len(busy) < workers and (drawn := pending.draw()) is not None:
-            actor = idle.pop() if idle else new_actor()
-            busy[actor.answer.remote(pickle.dumps(drawn[1]))] = (actor, *drawn)
+            actor = idle.pop() if idle else _Actor(new_actor())
+            busy[actor.handle.answer.remote(pickle.dumps(drawn[1]))] = (actor, *drawn)
         if not busy:
             return
         for reference in ray.wait(list(busy), num_returns=1)[0]:
             actor, place, task = busy.pop(reference)
             try:
                 outcome: TaskOutcome | None = outcome_from(place, ray.get(reference))
+                pending.started()
                 idle.append(actor)
             except ray.exceptions.RayError as error:
-                outcome = pending.lost(place, task, f"ended with {type(error).__name__}")
+                how = f"ended with {type(error).__name__}"
+                outcome = pending.lost(place, task, how, started=actor.has_started(ray))
             if outcome is not None:
                 yield outcome
+
+
+class _Actor:
+    """An actor and the reference that says whether it has started."""
+
+    def __init__(self, handle: Any) -> None:
+        self.handle = handle
+        self._reference = handle.started.remote()
+
+    def has_started(self, ray: Any) -> bool:
+        """Whether it had started before it died."""
+        try:
+            return bool(ray.get(self._reference))
+        except ray.exceptions.RayError:
+            return False
