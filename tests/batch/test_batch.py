@@ -10,8 +10,7 @@ import pytest
 from tests.batch.helpers import FakeRegistration, make_pairs, notes
 from tests.cli.helpers import FRIDAY, MONDAY
 
-from plueckernet.batch import BatchPair, PairRegistration, read_batch, read_pairs, run_batch
-from plueckernet.batch.run import BatchOptions
+from plueckernet.batch import BatchOptions, BatchPair, PairRegistration, read_batch, read_pairs, run_batch
 from plueckernet.batch.store import pending_file
 from plueckernet.errors import FormatError, InputError, MissingDependencyError
 from plueckernet.parallel import InlineExecutor

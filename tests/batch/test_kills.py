@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 from tests.batch.helpers import FakeRegistration, make_pairs, notes
 
-from plueckernet.batch import BatchPair, read_batch, run_batch
-from plueckernet.batch.run import BatchOptions
+from plueckernet.batch import BatchOptions, BatchPair, read_batch, run_batch
 from plueckernet.errors import InputError, WorkerLostError
 from plueckernet.parallel import Executor, InlineExecutor, ProcessExecutor, RayExecutor, TaskOutcome
 

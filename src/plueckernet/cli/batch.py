@@ -46,9 +46,8 @@ def batch(
 
     Exit code 0: all pairs were computed, registered or not; 1: some could not be; 2: bad input.
     """
-    from plueckernet.batch import PairRegistration, read_pairs, run_batch
+    from plueckernet.batch import BatchOptions, PairRegistration, read_pairs, run_batch
     from plueckernet.batch.rows import load_pyarrow
-    from plueckernet.batch.run import BatchOptions
     from plueckernet.cli.progress import slow_bar
     from plueckernet.cli.workers import chosen_executor
 
