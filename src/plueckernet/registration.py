@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
-from multiprocessing import get_context
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from plueckernet.errors import InputError, UnitWarning
+from plueckernet.errors import InputError, UnitWarning, WorkerLostError
 from plueckernet.estimation.assessment import counted_motions, height_warning
 from plueckernet.estimation.extents import unit_warning
 from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, judge
@@ -32,6 +30,7 @@ from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.similarity import Transform, motion_from_matrix
 from plueckernet.io.inputs import LinesLike, as_lines
 from plueckernet.matchers import LineMatcher, MatcherSource, load_matcher
+from plueckernet.parallel import Executor, InlineExecutor, ProcessExecutor, in_order
 from plueckernet.result import RegistrationResult, RunRecord, assemble_result, with_scale
 from plueckernet.stages import StageClock
 
@@ -137,34 +136,57 @@ def _judged(
     return result if registered.scale is None else with_scale(result, registered.scale, registered.covariance)
 
 
-def register_many(
+def register_many(  # noqa: PLR0913 - how it is computed, beside the arguments of `register`
     pairs: Iterable[tuple[LinesLike, LinesLike]],
     *,
-    processes: int = 1,
+    processes: int | Executor = 1,
+    threads: int | None = None,
     matcher: MatcherSource = "invariant",
     settings: RegistrationSettings = RegistrationSettings(),
     seed: int = 0,
+    device: str = "cpu",
+    on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[RegistrationResult]:
     """Register pair after pair; each result, in order, equals that of :func:`register` for the pair.
 
     A pair that cannot be registered, such as one with an empty map, gives a failed result instead of an error. With
-    several ``processes`` a custom matcher must be picklable.
+    several ``processes`` a custom matcher must be picklable, a pair whose process dies is registered again, and GPUs
+    are shared out. In place of their number, ``processes`` may be an executor of :mod:`plueckernet.parallel`, such as
+    one on Ray. ``threads`` are those of each process; by default one, or PyTorch's if there is only this process.
+    ``on_progress`` is called with the number of complete pairs.
     """
-    registered = partial(_registered, matcher=matcher, settings=settings, seed=seed)
-    if processes <= 1:
-        yield from map(registered, pairs)
-        return
-    with ProcessPoolExecutor(processes, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
-        yield from pool.map(registered, pairs)
+    work = partial(_registered, matcher=matcher, settings=settings, seed=seed, device=device)
+    gpus = torch.cuda.device_count() if device == "cuda" else 0
+    executor = processes
+    if isinstance(executor, int):
+        executor = InlineExecutor() if executor <= 1 else ProcessExecutor(executor, threads or 1, gpus)
+    usual_threads = torch.get_num_threads()
+    if isinstance(executor, InlineExecutor):
+        torch.set_num_threads(threads or usual_threads)
+    try:
+        for complete, outcome in enumerate(in_order(executor.run(work, pairs)), 1):
+            if on_progress is not None:
+                on_progress(complete)
+            if isinstance(outcome.error, WorkerLostError):
+                run = RunRecord(load_matcher(matcher).name, settings, seed)
+                yield RegistrationResult.without_pose(str(outcome.error), (0, 0), run)
+            else:
+                yield outcome.result()
+    finally:
+        torch.set_num_threads(usual_threads)
 
 
 def _registered(
-    pair: tuple[LinesLike, LinesLike], matcher: MatcherSource, settings: RegistrationSettings, seed: int
+    pair: tuple[LinesLike, LinesLike],
+    matcher: MatcherSource,
+    settings: RegistrationSettings,
+    seed: int,
+    device: str = "cpu",
 ) -> RegistrationResult:
     try:
-        return register(*pair, matcher=matcher, settings=settings, seed=seed)
+        return register(*pair, matcher=matcher, settings=settings, seed=seed, device=device)
     except InputError as error:
-        run = RunRecord(load_matcher(matcher).name, settings, seed)
+        run = RunRecord(load_matcher(matcher, device).name, settings, seed)
         counts = [len(side) if isinstance(side, LineSet) else 0 for side in pair]
         return RegistrationResult.without_pose(str(error), (counts[0], counts[1]), run)
 
