@@ -52,7 +52,7 @@ class Place:
 _REPORT_OR_VIEWER = "in the report (--report) or the viewer (plueckernet view)"
 IN_TERMINAL = Place(_REPORT_OR_VIEWER, _REPORT_OR_VIEWER)
 IN_REPORT = Place("in the picture", "in the table below")
-IN_VIEWER = Place("in the picture", "in the list of poses")
+IN_VIEWER = Place("in the picture", "in the table of poses")
 
 
 @dataclass(frozen=True)
