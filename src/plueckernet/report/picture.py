@@ -101,7 +101,7 @@ def _up_direction(segments: Endpoints) -> Float64[np.ndarray, "3"]:
     arrow = segments[:, 1] - segments[:, 0]
     along = arrow @ thin
     upright = np.abs(along) > 0.9 * np.linalg.norm(arrow, axis=-1)
-    up = thin + (np.sign(along[upright, None]) * arrow[upright]).sum(0)
-    up /= np.linalg.norm(up)
+    upward = (np.sign(along[upright, None]) * arrow[upright]).sum(0)
+    up = upward / np.linalg.norm(upward) if upward.any() else thin
     height = points @ up
     return up if height.max() > -height.min() else -up

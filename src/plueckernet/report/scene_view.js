@@ -280,6 +280,7 @@ function sceneView(canvas, changed) {
     }
     if (ellipsoid && show.ellipsoid) stroke(ellipsoid, { colour: palette.ellipsoid, width: 1.2, fade: 0.3 });
     if (show.hand) drawHandles(stroke);
+    canvas.dataset.frame = state.moving ? "moving" : "still"; // so that a test need not guess
     changed(view);
   }
 

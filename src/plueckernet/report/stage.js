@@ -11,6 +11,7 @@ function stageOf(dropped = () => {}) {
     return null;
   }
   const { state, show } = view;
+  window.plueckernetView = view; // for the console and for tests
 
   // ---- pointer and keys ----
 
@@ -176,12 +177,13 @@ function stageOf(dropped = () => {}) {
     if (view.scene) view.choose(state.pose);
     showCount();
   });
+  /** Rows of the legend that say nothing are invisible, but keep their place: the picture keeps its size. */
   function legend() {
     const paired = Boolean(view.scene?.poses.length) && show.matches, ramped = paired && state.colour === "residual";
-    $("legend").hidden = !ramped;
-    for (const dim of document.querySelectorAll(".legend .dim")) dim.hidden = !ramped;
-    document.querySelector(".threshold").hidden = !paired;
+    const rows = [[[$("legend"), ...document.querySelectorAll(".legend .dim")], ramped], [[document.querySelector(".threshold")], paired]];
+    for (const [parts, visible] of rows) for (const part of parts) part.style.visibility = visible ? "" : "hidden";
   }
+  legend();
 
   /** Show a scene, and one of its poses. */
   function showScene(scene, pose = 0) {
