@@ -1,9 +1,10 @@
-"""How large reports are, and how a browser copes with them and the viewer: ``python -m benchmarks.report``; needs Chromium.
+"""How large reports are, and how fast a browser shows them and the viewer: ``python -m benchmarks.report``.
 
-Maps are many synthetic houses side by side, each missing a third of the lines, under the true pose and without noise:
-as many lines match as can, and the page is as large as it gets. The picture is turned by the arrow keys in a headless
-browser that draws in software, the slowest there is; the first frames, in which the page finds out how slow, are told
-apart. A page has started when all its lines are drawn. ``--keep FOLDER`` keeps the pages and a screenshot of each.
+It needs Chromium. Maps are many synthetic houses side by side, each missing a third of the lines, under the true pose
+and without noise: as many lines match as can, and the page is as large as it gets. The picture is turned by the arrow
+keys in a headless browser that draws in software, the slowest there is; the first frames, in which the page finds out
+how slow, are told apart. A page has started when all its lines are drawn. ``--keep FOLDER`` keeps the pages and a
+screenshot of each.
 """
 
 from __future__ import annotations
@@ -40,7 +41,11 @@ _ALL_LINES = """() => new Promise(done => { // reading a pixel waits until the f
     read();
     const start = performance.now();
     window.plueckernetView.redraw();
-    requestAnimationFrame(() => { read(); times.push(performance.now() - start); times.length < 7 ? setTimeout(step) : done(times); });
+    requestAnimationFrame(() => {
+      read();
+      times.push(performance.now() - start);
+      times.length < 7 ? setTimeout(step) : done(times);
+    });
   };
   step();
 })"""

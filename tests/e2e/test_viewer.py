@@ -198,7 +198,6 @@ def test_candidates_of_a_failure_can_be_shown(viewer: Viewer, registered: Watche
     assert page.locator("#pose").input_value() == "1"
     assert changed_fraction(first, registered.picture()) > 0.01
     assert "pairs within the inlier threshold" in page.locator("#count").inner_text()
-    registered.keep("viewer-failed.png")
 
 
 def test_it_follows_the_colours_of_the_system_and_fits_a_phone(viewer: Viewer, registered: Watched) -> None:
@@ -212,4 +211,3 @@ def test_it_follows_the_colours_of_the_system_and_fits_a_phone(viewer: Viewer, r
     page.set_viewport_size({"width": 390, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert drawn_fraction(registered.picture()) > 0.02
-    registered.keep("viewer-phone.png")
