@@ -139,24 +139,32 @@ def _residuals(shown: ShownPose, threshold: float) -> str:
 def poses_table(shown: Sequence[ShownPose]) -> str:
     """A table of the poses with what speaks for each, and a button that shows it."""
     rows = "".join(
-        f"<tr><td>{escape(pose.name)}</td>{_judged_cells(pose)}{_residual_cells(pose)}"
-        f'<td class=number><button type="button" data-pose="{index}" aria-pressed="{str(index == 0).lower()}"'
-        f' aria-label="Show {escape(pose.name)}">Show</button></td></tr>'
+        f'<tr><td><button type="button" data-pose="{index}" aria-pressed="{str(index == 0).lower()}"'
+        f' aria-label="Show {escape(pose.name)}">Show</button></td>'
+        f"<td>{escape(pose.name)}</td>{_judged_cells(pose)}{_residual_cells(pose)}</tr>"
         for index, pose in enumerate(shown)
     )
     names = ("confidence", "score", "inliers", "distance", "angle")
     head = "".join(f"<th class=number>{name}" for name in names)
     note = "No other pose was found." if len(shown) == 1 else _TABLE_NOTE
-    return f"<h2>Poses compared</h2><table><tr><th>pose{head}<th></tr>{rows}</table><p class=soft>{note}</p>"
+    return (
+        f'<h2>Poses compared</h2><div class="rows" tabindex="0"><table><tr><th><th>pose{head}</tr>{rows}</table></div>'
+        f"<p class=soft>{note}</p>"
+    )
 
 
 def _judged_cells(pose: ShownPose) -> str:
     """Confidence, score and number of inliers; a pose that was never judged has none."""
     values = ["–"] * 3
     if pose.evidence is not None:
-        sure = "–" if pose.confidence is None else confidence_digits(pose.confidence)
+        sure = "–" if pose.confidence is None else _short(confidence_digits(pose.confidence))
         values = [sure, f"{pose.evidence.score:.1f}", f"{pose.evidence.inliers:,}"]
     return "".join(f"<td class=number>{value}</td>" for value in values)
+
+
+def _short(words: str) -> str:
+    """A confidence in a narrow column."""
+    return words.replace("below ", "&lt;").replace("above ", "&gt;")
 
 
 def _residual_cells(pose: ShownPose) -> str:

@@ -52,7 +52,8 @@ def shown_poses(result: RegistrationResult, source: LineSet, target: LineSet) ->
         if shown and finder is not None:
             pairs, residuals = finder.pairs(pose)
         first = not shown
-        shown.append(ShownPose(name, pose, pairs.numpy(), residuals.numpy(), evidence, confidence, first))
+        sure = result.confidence if first else confidence  # that of the result has those of almost equal poses in it
+        shown.append(ShownPose(name, pose, pairs.numpy(), residuals.numpy(), evidence, sure, first))
     return shown
 
 
