@@ -8,7 +8,7 @@ from tests.cli.helpers import house
 
 from plueckernet.geometry import LineSet, Pose, Similarity
 from plueckernet.report.frame import DrawingFrame, Motion, bounding_ball
-from plueckernet.report.picture import as_segments
+from plueckernet.report.picture import as_segments, level_axes
 
 POSE = Pose.random(generator=torch.Generator().manual_seed(3), translation=1e5)
 
@@ -36,6 +36,16 @@ def test_z_is_up_and_walls_run_along_the_axes() -> None:
     along = abs(arrow / np.linalg.norm(arrow, axis=-1, keepdims=True)).max(-1)
     assert np.median(along) > 0.99
     assert np.ptp(target[..., 2]) < 0.6 * np.ptp(target[..., 0])
+
+
+def test_the_normal_of_a_facade_is_not_up() -> None:
+    """A facade of windows 30 m long and 12 m high; its normal has the least extent and only sills."""
+    corners = np.array([[x, 0.0, z] for x in range(0, 30, 3) for z in range(0, 12, 3)])
+    along = [np.array([2.0, 0, 0]), np.array([0, 0, 2.0]), np.array([0, 0.2, 0])]
+    windows = np.concatenate([np.stack([corners, corners + step], 1) for step in along])
+    for scale in (1e-3, 1.0, 1e3):
+        turned = scale * windows @ POSE.rotation.numpy().T
+        assert abs(level_axes(turned)[2] @ POSE.rotation.numpy()[:, 2]) > 0.999
 
 
 def test_a_distant_source_is_shifted_into_view() -> None:
