@@ -107,14 +107,23 @@ def _ours(matcher: str) -> Estimator:
 
 
 def _published(name: str) -> Estimator:
+    """The paper's method; its network expects maps about their origin, so both are centred."""
     method = published_method(name, pretrained_path(name))
     run = method.build(method, "cpu")
 
     def estimate(pair: Pair) -> tuple[np.ndarray | None, bool]:
-        source, target = LineSet.from_segments(pair.source), LineSet.from_segments(pair.target)
-        truth, rows = Pose.from_matrix(pair.target_T_source), torch.zeros(0, 2, dtype=torch.long)
-        pose = run(LinePair(source, target, truth, rows)).target_T_source
-        return None if pose is None else pose.matrix().numpy(), True
+        centres = [ends.reshape(-1, 3).mean(0) for ends in (pair.source, pair.target)]
+        maps = [
+            LineSet.from_segments(ends - centre)
+            for ends, centre in zip((pair.source, pair.target), centres, strict=True)
+        ]
+        unknown = Pose.identity(), torch.zeros(0, 2, dtype=torch.long)
+        pose = run(LinePair(maps[0], maps[1], *unknown)).target_T_source
+        if pose is None:
+            return None, False
+        to_source, to_target = np.eye(4), np.eye(4)
+        to_source[:3, 3], to_target[:3, 3] = -centres[0], centres[1]
+        return to_target @ pose.matrix().numpy() @ to_source, True
 
     return estimate
 
