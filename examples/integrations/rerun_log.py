@@ -26,6 +26,7 @@ def main() -> None:
         rr.save(options.save)
     source, target = pn.read_lines(options.source), pn.read_lines(options.target)
     log_registration(source, target, pn.register(source, target))
+    rr.disconnect()  # everything is written before the program ends
 
 
 def log_registration(source: pn.LineSet, target: pn.LineSet, result: pn.RegistrationResult) -> None:
