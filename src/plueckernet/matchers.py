@@ -33,12 +33,14 @@ class LineMatcher(abc.ABC):
     """Says which lines of two maps may be the same line.
 
     A matcher of your own derives from this class and implements :meth:`match`. The calibration turns the evidence for
-    a pose into a confidence; without one, results say that their confidence is not calibrated.
+    a pose into a confidence; without one, results say that their confidence is not calibrated. It is asked once, about
+    all lines in their order, unless ``matches_parts``: then more poses are found where maps have little in common.
     """
 
     name: str = "unnamed matcher"
     frame: MatchFrame = MatchFrame.NORMALIZED
     calibration: Calibration | None = None
+    matches_parts: bool = False  # whether it may be asked about some lines of the maps, and again about others
 
     @property
     def is_calibrated(self) -> bool:
@@ -61,6 +63,7 @@ class DescriptorMatcher(LineMatcher):
 
     name = "descriptors"
     calibration = DESCRIPTOR_CALIBRATION
+    matches_parts = True
 
     def __init__(self, settings: DescriptorSettings = DescriptorSettings()) -> None:
         self._settings = settings
@@ -74,6 +77,8 @@ class DescriptorMatcher(LineMatcher):
 
 class NetworkMatcher(LineMatcher):
     """Matches by a network, in the frame that the network was trained in."""
+
+    matches_parts = True
 
     def __init__(self, network: Matcher, name: str = "network", calibration: Calibration | None = None) -> None:
         self.network = network.eval()

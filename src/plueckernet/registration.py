@@ -16,6 +16,7 @@ from torch import Tensor
 from plueckernet.errors import InputError, UnitWarning
 from plueckernet.estimation.extents import unit_warning
 from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, judge
+from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.search import PoseSearch
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.estimation.strays import KeptLines
@@ -23,7 +24,7 @@ from plueckernet.geometry.arrays import ArrayLike
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
 from plueckernet.io.inputs import LinesLike, as_lines
-from plueckernet.matchers import MatcherSource, load_matcher
+from plueckernet.matchers import LineMatcher, MatcherSource, load_matcher
 from plueckernet.result import RegistrationResult, RunRecord, assemble_result
 from plueckernet.stages import StageClock
 
@@ -57,18 +58,15 @@ def register(
         line_matcher = load_matcher(matcher, device)
         maps = settings.normalize(source.to(device), target.to(device))
         unit_warnings = _warn_about_units(source, target)
-    match = partial(line_matcher.putative_matches, limit=settings.max_matches)
-    with stage("match"):
-        matches = match(maps)
     with torch.inference_mode():  # nothing below is differentiated, and operations are many and small
-        search = PoseSearch(maps, matches, line_matcher.calibration or DESCRIPTOR_CALIBRATION, settings, stage, match)
+        search = _search(maps, line_matcher, settings, stage)
         assessment = search.run(seed)
         motions = assessment.unobservable_motions(maps, settings.observability)
         verdict = judge(
             assessment.evidence, assessment.weighing, motions, settings.judgement, line_matcher.is_calibrated
         )
     run = RunRecord(line_matcher.name, settings, seed, stage.seconds, unit_warnings)
-    return _of_whole_maps(assemble_result(verdict, assessment, motions, matches, maps, run), kept, counts)
+    return _of_whole_maps(assemble_result(verdict, assessment, motions, search.matches, maps, run), kept, counts)
 
 
 def refine(
@@ -95,17 +93,21 @@ def refine(
     with stage("prepare"):
         line_matcher = load_matcher(matcher, device)
         maps = settings.normalize(source.to(device), target.to(device))
-    with stage("match"):
-        matches = line_matcher.putative_matches(maps, settings.max_matches)
     with torch.inference_mode():
-        search = PoseSearch(maps, matches, line_matcher.calibration or DESCRIPTOR_CALIBRATION, settings, stage)
+        search = _search(maps, line_matcher, settings, stage)
         assessment = search.around(maps.normalized_pose(pose.to(device)))
         motions = assessment.unobservable_motions(maps, settings.observability)
         verdict = judge(
             assessment.evidence, assessment.weighing, motions, settings.judgement, line_matcher.is_calibrated
         )
     run = RunRecord(line_matcher.name, settings, 0, stage.seconds)
-    return _of_whole_maps(assemble_result(verdict, assessment, motions, matches, maps, run), kept, counts)
+    return _of_whole_maps(assemble_result(verdict, assessment, motions, search.matches, maps, run), kept, counts)
+
+
+def _search(maps: MapPair, matcher: LineMatcher, settings: RegistrationSettings, stage: StageClock) -> PoseSearch:
+    match = partial(matcher.putative_matches, limit=settings.max_matches)
+    calibration = matcher.calibration or DESCRIPTOR_CALIBRATION
+    return PoseSearch(maps, match, calibration, settings, stage, matcher.matches_parts)
 
 
 def register_many(

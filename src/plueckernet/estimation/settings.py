@@ -28,6 +28,7 @@ class RegistrationSettings:
     position_noise: float | None = None  # one sigma of a line's position; None: estimated
     direction_noise: float | None = None  # one sigma of its direction, degrees; None: estimated
     max_lines: int = 1000  # of each map that are matched and verified: the longest; all are refined on
+    first_lines: int = 150  # of each map that are matched first: the longest; often they suffice
     max_matches: int = 800  # putative matches
     threshold: ThresholdSettings = field(default_factory=ThresholdSettings)
     hypotheses: HypothesisSettings = field(default_factory=HypothesisSettings)
@@ -40,7 +41,7 @@ class RegistrationSettings:
 
     def __post_init__(self) -> None:
         check_positive(self, "inlier_distance", "inlier_angle", "position_noise", "direction_noise")
-        check_at_least(self, 3, "max_lines")
+        check_at_least(self, 3, "max_lines", "first_lines")
         check_at_least(self, 2, "max_matches")
 
     def normalize(self, source: LineSet, target: LineSet) -> MapPair:
