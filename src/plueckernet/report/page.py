@@ -13,7 +13,7 @@ from plueckernet.geometry import LineSet
 from plueckernet.io import atomic_write
 from plueckernet.report.cards import About, cards_html
 from plueckernet.report.frame import MAX_DRAWN_LINES
-from plueckernet.report.scene import colour_range, scene, shown_poses
+from plueckernet.report.scene import as_large_as_target, colour_range, scene, shown_poses
 from plueckernet.report.words import two_digits, verdict
 from plueckernet.result import RegistrationResult
 from plueckernet.version import __version__
@@ -34,6 +34,7 @@ def write_report(
 
 def report_html(result: RegistrationResult, source: LineSet, target: LineSet, about: About = About()) -> str:
     """The page that :func:`write_report` writes."""
+    source = as_large_as_target(result, source)
     shown = shown_poses(result, source, target)
     stage = {
         "view_label": escape(f"Lines of {about.source} and {about.target}; the view can be turned, moved and zoomed"),

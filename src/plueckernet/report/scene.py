@@ -14,7 +14,7 @@ from jaxtyping import Float64, Int64
 from plueckernet.coincidence import CoincidenceFinder
 from plueckernet.estimation.evidence import Evidence
 from plueckernet.estimation.settings import RegistrationSettings
-from plueckernet.geometry import LineSet, Pose
+from plueckernet.geometry import LineSet, Pose, Similarity
 from plueckernet.report.frame import Coordinates, DrawingFrame, Motion, bounding_ball, longest_first
 from plueckernet.report.picture import Endpoints, as_segments
 from plueckernet.report.words import pose_names
@@ -42,9 +42,9 @@ class ShownPose:
 
 def shown_poses(result: RegistrationResult, source: LineSet, target: LineSet) -> list[ShownPose]:
     """The pose, if there is one, and the alternatives; the pairs of the first pose are the result's inliers."""
-    poses = [(other.target_T_source, other.evidence, other.confidence) for other in result.alternatives]
+    poses = [(rigid(other.target_T_source), other.evidence, other.confidence) for other in result.alternatives]
     if result.target_T_source is not None:
-        poses.insert(0, (result.target_T_source, result.evidence, result.confidence))
+        poses.insert(0, (rigid(result.target_T_source), result.evidence, result.confidence))
     finder = CoincidenceFinder(source, target, threshold_settings(result)) if len(poses) > 1 else None
     shown: list[ShownPose] = []
     for name, (pose, evidence, confidence) in zip(pose_names(result), poses, strict=True):
@@ -55,6 +55,22 @@ def shown_poses(result: RegistrationResult, source: LineSet, target: LineSet) ->
         sure = result.confidence if first else confidence  # that of the result has those of almost equal poses in it
         shown.append(ShownPose(name, pose, pairs.numpy(), residuals.numpy(), evidence, sure, first))
     return shown
+
+
+def rigid(motion: Pose | Similarity) -> Pose:
+    """The motion of a source that has been multiplied by the scale already, see :func:`as_large_as_target`."""
+    return Pose(motion.rotation, motion.translation)
+
+
+def as_large_as_target(result: RegistrationResult, source: LineSet) -> LineSet:
+    """The source, multiplied by the scale that was found; pages show it as large as it is in the target."""
+    scale = found_scale(result)
+    return source if scale == 1 else Similarity.from_pose(Pose.identity(), scale) @ source
+
+
+def found_scale(result: RegistrationResult) -> float:
+    """The scale of the result: 1 unless it was searched for."""
+    return float(getattr(result, "scale", 1.0))
 
 
 def scene(result: RegistrationResult, source: LineSet, target: LineSet, shown: Sequence[ShownPose]) -> dict[str, Any]:
