@@ -125,7 +125,7 @@ def ellipsoid_axes(result: RegistrationResult) -> Float64[np.ndarray, "3 3"] | N
     """Semi-axes of the error ellipsoid of the position at the centre of the inliers, as rows, longest first."""
     if result.covariance is None or result.centre is None:
         return None
-    spread = result.covariance_at(result.centre)[3:, 3:].numpy()
+    spread = result.covariance_at(result.centre)[3:6, 3:6].numpy()
     variance, directions = np.linalg.eigh(spread)
     return np.asarray((ELLIPSOID_SIGMAS * np.sqrt(variance.clip(0)) * directions).T[::-1])
 
