@@ -9,7 +9,7 @@ import torch
 
 from plueckernet.estimation.judgement import Status
 from plueckernet.merging import sim3
-from plueckernet.merging.cycles import cycle_probabilities, triangles_of
+from plueckernet.merging.cycles import cycle_evidence, triangles_of
 from plueckernet.merging.edges import EdgeHypothesis, MapEdge
 from plueckernet.merging.grouping import MapGroup, map_groups
 from plueckernet.merging.hypothesis_table import HypothesisTable
@@ -66,8 +66,8 @@ class FakeGraph:
 
     def groups(self, min_confidence: float = 0.9) -> list[MapGroup]:
         table = self.table()
-        probability = cycle_probabilities(table, triangles_of(table, self.edges))
-        return map_groups(table, probability, [1] * len(self.world_T_map), min_confidence)
+        evidence = cycle_evidence(table, triangles_of(table, self.edges))
+        return map_groups(table, evidence, [1] * len(self.world_T_map), min_confidence)
 
     def errors(self, group: MapGroup) -> dict[int, tuple[float, float]]:
         """Degrees and distance of each map of a group from the truth, relative to the first map."""

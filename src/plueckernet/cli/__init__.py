@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from plueckernet.cli.align import align
 from plueckernet.cli.apply import apply
 from plueckernet.cli.convert import convert
 from plueckernet.cli.demo import demo
@@ -31,7 +32,7 @@ from plueckernet.cli.weights import app as weights
 from plueckernet.errors import PlueckernetError, printable
 from plueckernet.version import __version__
 
-COMMANDS = (register, refine, apply, view, demo, convert, info, extract, prepare, odometry, train, reproduce)
+COMMANDS = (register, refine, align, apply, view, demo, convert, info, extract, prepare, odometry, train, reproduce)
 
 app = typer.Typer(
     name="plueckernet",

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from plueckernet.errors import InputError
 from plueckernet.estimation.judgement import Status
 from plueckernet.geometry import LineSet, Pose, Similarity
 from plueckernet.merging import sim3
@@ -51,6 +52,7 @@ class AlignedEdge:
     covariance: Float[Tensor, "7 7"] | None  # of the accepted pose, about the centres of the maps
     alternative: int  # which hypothesis was accepted: 0 is that of the registration; -1 if none
     residual: tuple[float, float] | None  # degrees and distance from the poses of the group
+    inlier_distance: float  # threshold of the registration
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +98,17 @@ class Alignment:
         """Whether all maps are in one group."""
         return len(self.groups) == 1
 
+    def accepted_edges(self, group: AlignedGroup) -> list[AlignedEdge]:
+        """The edges that hold a group together."""
+        return [edge for edge in self.edges if edge.accepted and edge.source in group.poses]
+
+    def centred(self, edge: AlignedEdge) -> Float[Tensor, "4 4"]:
+        """``target_T_source`` of an edge for the maps about their centres, which its covariance belongs to."""
+        if edge.target_T_source is None:
+            raise InputError(f"{edge.source} to {edge.target}: this edge has no pose")
+        shift, back = _translation(-self.centres[edge.target]), _translation(self.centres[edge.source])
+        return shift @ edge.target_T_source @ back
+
     def group_of(self, name: str) -> AlignedGroup:
         """The group that a map is in."""
         return next(group for group in self.groups if name in group.poses)
@@ -105,6 +118,7 @@ class Alignment:
         return {
             "schema": SCHEMA,
             "rigid": self.rigid,
+            "centres": {name: centre.tolist() for name, centre in self.centres.items()},
             "groups": [_group_dict(group) for group in self.groups],
             "edges": [_edge_dict(edge) for edge in self.edges],
             "missing": [list(pair) for pair in self.missing],
@@ -179,6 +193,7 @@ def _aligned_edge(
         edge.hypotheses[accepted].covariance if accepted >= 0 else None,
         accepted,
         residual,
+        edge.inlier_distance,
     )
 
 

@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from plueckernet.merging import sim3
-from plueckernet.merging.cycles import shortest_cycles
+from plueckernet.merging.cycles import CycleEvidence, shortest_cycles
 from plueckernet.merging.hypothesis_table import HypothesisTable
 from plueckernet.merging.pose_graph import SolvedGraph, chained_poses, solve_graph
 
@@ -52,10 +52,10 @@ class _Join:
 
 
 def map_groups(
-    table: HypothesisTable, probability: Float[Tensor, " h"], weights: Sequence[int], min_confidence: float
+    table: HypothesisTable, evidence: CycleEvidence, weights: Sequence[int], min_confidence: float
 ) -> list[MapGroup]:
     """Groups of the maps, the largest first; the map of the largest weight in each group keeps its frame."""
-    builder = _GroupBuilder(table, probability, len(weights), math.log(min_confidence / (1 - min_confidence)))
+    builder = _GroupBuilder(table, evidence, len(weights), math.log(min_confidence / (1 - min_confidence)))
     builder.join_all()
     groups = []
     for maps, rows in builder.groups():
@@ -68,15 +68,13 @@ class _GroupBuilder:
     """The state of joining: which group each map is in, the poses in it and the accepted hypotheses."""
 
     def __init__(
-        self, table: HypothesisTable, probability: Float[Tensor, " h"], count: int, min_log_odds: float
+        self, table: HypothesisTable, evidence: CycleEvidence, count: int, min_log_odds: float
     ) -> None:
-        self.table, self.probability, self.min_log_odds = table, probability, min_log_odds
+        self.table, self.evidence, self.min_log_odds = table, evidence, min_log_odds
         self.group_of = list(range(count))
         eye = torch.eye(4, dtype=torch.float64)
         self.poses = {number: {number: eye} for number in range(count)}
         self.rows: dict[int, list[int]] = {number: [] for number in range(count)}
-        edges = int(table.edge.max()) + 1 if len(table) else 0
-        self.edge_probability = torch.zeros(edges, dtype=torch.float64).index_add_(0, table.edge, probability)
 
     def groups(self) -> list[tuple[list[int], list[int]]]:
         """Maps and accepted hypotheses of each group."""
@@ -99,20 +97,23 @@ class _GroupBuilder:
         """The pose between two groups with the largest odds, by the formula in the module docstring."""
         poses, covariance = self._proposals(first, second, rows)
         agree, chance = self._agreements(first, second, rows, poses, covariance)
-        chosen = torch.tensor(rows)
-        edge, probability = self.table.edge[chosen], self.probability[chosen]
+        inside = set(self.poses[first]) | set(self.poses[second])
+        probability = self.evidence.without(rows, inside)  # the triangles to these maps are counted here
+        edge = self.table.edge[torch.tensor(rows)]
         best = _Join(-math.inf, (), poses[0])
         for seed in range(len(rows)):
             log_odds = float((probability[seed] / (1 - probability[seed])).log())
-            members = [int(chosen[seed])]
+            members = [rows[seed]]
             for other in edge.unique().tolist():
                 if other == int(edge[seed]):
                     continue
-                support = agree[seed] & (edge == other)
+                of_edge = edge == other
+                support = agree[seed] & of_edge
                 gain = float((probability[support] / chance[seed, support]).sum())
-                log_odds += math.log(max(1 - float(self.edge_probability[other]), 1e-4) + gain)
+                log_odds += math.log(max(1 - float(probability[of_edge].sum()), 1e-4) + gain)
                 if bool(support.any()):
-                    members.append(int(chosen[support][probability[support].argmax()]))
+                    places = support.nonzero()[:, 0]
+                    members.append(rows[int(places[probability[places].argmax()])])
             if log_odds > best.log_odds:
                 best = _Join(log_odds, tuple(members), poses[seed])
         return best
@@ -192,7 +193,7 @@ def _settled(builder: _GroupBuilder, maps: list[int], rows: list[int]) -> list[t
         pieces = _components(table, maps, rows)
         if len(pieces) > 1:
             return [piece for part_maps, part_rows in pieces for piece in _settled(builder, part_maps, part_rows)]
-        accepted = _accepted(table, builder.probability, maps, rows)
+        accepted = _accepted(table, builder.evidence.probability, maps, rows)
         weak = _weak_bridges(builder, maps, accepted)
         accepted = [row for row in accepted if row not in weak]
         if sorted(accepted) == sorted(rows):
@@ -260,7 +261,7 @@ def _weak_bridges(builder: _GroupBuilder, maps: Sequence[int], rows: Sequence[in
 def _rejoined(builder: _GroupBuilder, sides: Sequence[tuple[list[int], list[int]]]) -> tuple[int, ...]:
     """The hypotheses by which two parts of a group would be joined again; none if that is not sure enough."""
     table = builder.table
-    again = _GroupBuilder(table, builder.probability, 0, builder.min_log_odds)
+    again = _GroupBuilder(table, builder.evidence, 0, builder.min_log_odds)
     where = {}
     for number, (maps, rows) in enumerate(sides):
         again.poses[number] = chained_poses(table, torch.tensor(rows, dtype=torch.long), maps[0])
