@@ -1,4 +1,4 @@
-"""Heaps of maps for `benchmarks.merging`: surveys of overlapping pieces of several places, each in a frame of its own."""
+"""Heaps of maps for `benchmarks.merging`: surveys of overlapping pieces of several places, each in its own frame."""
 
 from __future__ import annotations
 
@@ -92,9 +92,7 @@ def overlapping_crops(name: str, scene: LineSet, count: int, generator: torch.Ge
     return crops
 
 
-def _next_centre(
-    scene: LineSet, centres: list[Float[Tensor, "3"]], generator: torch.Generator
-) -> Float[Tensor, "3"]:
+def _next_centre(scene: LineSet, centres: list[Float[Tensor, "3"]], generator: torch.Generator) -> Float[Tensor, "3"]:
     if not centres:
         return scene.midpoints()[int(torch.randint(len(scene), (), generator=generator))].clone()
     base = centres[int(torch.randint(len(centres), (), generator=generator))]
@@ -105,7 +103,12 @@ def _next_centre(
 
 
 def surveyed(
-    scene: LineSet, centre: Float[Tensor, "3"], side: float, turn: float, generator: torch.Generator, most: int = MAX_LINES
+    scene: LineSet,
+    centre: Float[Tensor, "3"],
+    side: float,
+    turn: float,
+    generator: torch.Generator,
+    most: int = MAX_LINES,
 ) -> Fragments:
     """A survey of a square of the scene; in the frame of the scene."""
     near = (scene.midpoints() - centre)[:, :2].norm(dim=-1) < scene.lengths() / 2 + side
@@ -138,7 +141,7 @@ def campus(seed: int = 0) -> LineSet:
             turn = np.array([[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1]])
             length = np.linalg.norm(piece[:, 1] - piece[:, 0], axis=-1)
             piece = piece[np.argsort(-length)[:260]] @ turn.T
-            pieces.append(LineSet.from_segments(piece + [x + rng.normal(0, 2), y + rng.normal(0, 2), 0]))
+            pieces.append(LineSet.from_segments(piece + np.array([x + rng.normal(0, 2), y + rng.normal(0, 2), 0.0])))
     return join_lines(pieces)
 
 
@@ -163,6 +166,8 @@ def unrelated_maps(count: int, seed: int = 0) -> list[PlacedMap]:
     for row in range(count):
         generator = torch.Generator().manual_seed(1000 * (seed + 1) + row)
         scene = make_scene(("block", "floor")[row % 2], 70_000 + row)
-        crop = surveyed(scene, scene.centre() * torch.tensor([1.0, 1.0, 0.0]).double(), CAMPUS_SIDE, 0.0, generator, 900)
+        crop = surveyed(
+            scene, scene.centre() * torch.tensor([1.0, 1.0, 0.0]).double(), CAMPUS_SIDE, 0.0, generator, 900
+        )
         placed.append(_moved(f"unrelated/{row}", f"unrelated/{row}", crop, generator))
     return placed

@@ -8,10 +8,14 @@ from dataclasses import dataclass, replace
 import torch
 
 from plueckernet.estimation.judgement import Status
+from plueckernet.geometry import LineSet
 from plueckernet.merging import sim3
+from plueckernet.merging.aligning import AlignSettings, grouped
+from plueckernet.merging.alignment import Alignment, assemble_alignment
 from plueckernet.merging.cycles import cycle_evidence, triangles_of
 from plueckernet.merging.edges import EdgeHypothesis, MapEdge
 from plueckernet.merging.grouping import MapGroup, map_groups
+from plueckernet.merging.heap import MapHeap
 from plueckernet.merging.hypothesis_table import HypothesisTable
 
 ANGLE, DISTANCE, SCALE = math.radians(0.2), 0.03, 0.003  # one sigma of an edge
@@ -40,7 +44,9 @@ class FakeGraph:
 
     def noisy(self, source: int, target: int) -> torch.Tensor:
         sigma = torch.tensor([ANGLE] * 3 + [DISTANCE] * 3 + [0.0 if self.rigid else SCALE], dtype=torch.float64)
-        return sim3.exp(sigma * torch.randn(7, generator=self.generator, dtype=torch.float64)) @ self.pose(source, target)
+        return sim3.exp(sigma * torch.randn(7, generator=self.generator, dtype=torch.float64)) @ self.pose(
+            source, target
+        )
 
     def wrong(self) -> torch.Tensor:
         xi = 3 * torch.randn(7, generator=self.generator, dtype=torch.float64)
@@ -92,3 +98,23 @@ def grid_edges(graph: FakeGraph, columns: int, rows: int) -> None:
         for dx, dy in ((1, 0), (0, 1), (1, 1), (-1, 1)):
             if 0 <= x + dx < columns and y + dy < rows:
                 graph.right(number, (y + dy) * columns + x + dx)
+
+
+def fake_lines(count: int = 12, seed: int = 0) -> LineSet:
+    """Random segments of a few metres about an origin far away."""
+    generator = torch.Generator().manual_seed(seed)
+    ends = 4 * torch.randn(count, 2, 3, generator=generator, dtype=torch.float64)
+    return LineSet.from_segments(ends + torch.tensor([3.0e5, 5.0e6, 100.0], dtype=torch.float64))
+
+
+def fake_heap(graph: FakeGraph) -> MapHeap:
+    """Maps that have nothing to do with the edges but their number."""
+    return MapHeap.of({f"map{number}": fake_lines(seed=number) for number in range(len(graph.world_T_map))})
+
+
+def alignment_of(graph: FakeGraph) -> Alignment:
+    """The alignment of fake edges."""
+    scale = None if graph.rigid else "unknown"
+    heap = fake_heap(graph)
+    table, probability, groups = grouped(heap, graph.edges, AlignSettings(scale=scale))
+    return assemble_alignment(heap, graph.edges, table, probability, groups)

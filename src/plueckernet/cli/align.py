@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 
 def align(
     maps: Annotated[list[Path], typer.Argument(metavar="MAPS...", help="Line maps or point clouds, in any order.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for align.json, merged maps, graphs and the report.")],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for align.json, merged maps, graphs and the report.")
+    ],
     control: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Control points (CSV): name, map x y z, world x y z; column `map` for several."),
+        typer.Option(
+            metavar="FILE", help="Control points (CSV): name, map x y z, world x y z; column `map` for several."
+        ),
     ] = None,
     similarity: Annotated[bool, typer.Option("--similarity", help="The maps have different, unknown units.")] = False,
     min_confidence: opt.MinConfidenceOption = 0.9,

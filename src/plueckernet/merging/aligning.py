@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -36,9 +36,9 @@ class AlignSettings:
 
     min_confidence: float = 0.9  # that two groups of maps are joined rightly
     scale: Literal["unknown"] | tuple[float, float] | None = None  # as in `register`; None: all maps have one unit
-    retrieval: RetrievalSettings = RetrievalSettings()
-    agreement: AgreementSettings = AgreementSettings()
-    registration: RegistrationSettings = RegistrationSettings()
+    retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
+    agreement: AgreementSettings = field(default_factory=AgreementSettings)
+    registration: RegistrationSettings = field(default_factory=RegistrationSettings)
 
     def __post_init__(self) -> None:
         check_fraction(self, "min_confidence")
@@ -77,8 +77,8 @@ def align(
         before, (table, probability, groups) = len(groups), grouped(heap, edges, settings)
         if len(groups) in (1, before):
             break
-        tried = {tuple(sorted((edge.source, edge.target))) for edge in edges}
-        pairs = further_pairs(similarity, [list(group.poses) for group in groups], tried, settings.retrieval.further)
+        tried = {(min(ends), max(ends)) for edge in edges for ends in [(edge.source, edge.target)]}
+        pairs = further_pairs(similarity, [list(group.poses) for group in groups], tried, settings.retrieval)
     return assemble_alignment(heap, edges, table, probability, groups)
 
 

@@ -150,13 +150,17 @@ def _aligned_group(heap: MapHeap, table: HypothesisTable, group: MapGroup) -> Al
         matrix = _translation(heap.centres[first]) @ pose @ _translation(-heap.centres[number])
         poses[heap.names[number]] = sim3.as_motion(matrix if number != first else torch.eye(4).double(), table.rigid)
     accepted = {frozenset(table.ends[row]): row for row in group.rows}
-    cycles = [cycle_residual(table, accepted, cycle) for cycle in shortest_cycles([table.ends[row] for row in group.rows])]
+    cycles = [
+        cycle_residual(table, accepted, cycle) for cycle in shortest_cycles([table.ends[row] for row in group.rows])
+    ]
     cycles.sort(key=lambda cycle: -cycle.sigmas)
     return AlignedGroup(
         poses,
         {heap.names[number]: block for number, block in group.covariance.items()},
         tuple(
-            AlignedCycle(tuple(heap.names[i] for i in cycle.maps), cycle.angle, cycle.distance, cycle.scale, cycle.sigmas)
+            AlignedCycle(
+                tuple(heap.names[i] for i in cycle.maps), cycle.angle, cycle.distance, cycle.scale, cycle.sigmas
+            )
             for cycle in cycles
         ),
     )

@@ -1,9 +1,9 @@
 """Which of many maps may overlap: pairs of maps that have similar neighbourhoods of lines.
 
-Some lines of each map are described by what surrounds them (:func:`plueckernet.estimation.matching.describe`), in a length
-that is common to all maps, so that a neighbourhood looks the same in every map that has it. All descriptors of all maps
-are whitened together, which makes common structure count little. Each line votes for the maps of the lines most similar
-to it. So the cost grows with the number of lines, and no pair of maps is matched.
+Some lines of each map are described by what surrounds them (:func:`plueckernet.estimation.matching.describe`), in a
+length that is common to all maps, so that a neighbourhood looks the same in every map that has it. All descriptors of
+all maps are whitened together, which makes common structure count little. Each line votes for the maps of the lines
+most similar to it. No pair of maps is matched.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from plueckernet.estimation.scoring import AnchoredLines
 from plueckernet.geometry import LineSet, Pose, Similarity
 from plueckernet.settings import check_at_least, check_positive
 
+_MIN_MAPS_FOR_CHANCE = 8  # in a larger heap most pairs do not overlap, so the median similarity is that of chance
 _BLOCK = 1 << 24  # similarities computed at a time
 
 
@@ -29,7 +30,8 @@ class RetrievalSettings:
     """How pairs of maps that may overlap are chosen."""
 
     candidates: int = 3  # maps that each map is registered to at least, the most similar
-    further: int = 4  # pairs with other groups that each group is then registered by
+    further: int = 3  # pairs with other groups that each group is then registered by
+    min_similarity: float = 1.5  # of these pairs, in medians of all pairs: below it they are similar by chance
     rounds: int = 5  # of further pairs, at most; they end when no more groups are joined
     lines: int = 128  # of each map, the longest, that vote
     surrounding_lines: int = 600  # of each map, the longest, that they are described by
@@ -40,7 +42,7 @@ class RetrievalSettings:
     def __post_init__(self) -> None:
         check_at_least(self, 1, "candidates", "lines", "surrounding_lines", "votes")
         check_at_least(self, 0, "further", "rounds")
-        check_positive(self, "neighbourhood", "temperature")
+        check_positive(self, "neighbourhood", "temperature", "min_similarity")
 
 
 def candidate_pairs(similarity: Float[Tensor, "m m"], count: int) -> list[tuple[int, int]]:
@@ -53,16 +55,24 @@ def candidate_pairs(similarity: Float[Tensor, "m m"], count: int) -> list[tuple[
 
 
 def further_pairs(
-    similarity: Float[Tensor, "m m"], groups: Sequence[Sequence[int]], tried: set[tuple[int, int]], count: int
+    similarity: Float[Tensor, "m m"],
+    groups: Sequence[Sequence[int]],
+    tried: set[tuple[int, int]],
+    settings: RetrievalSettings,
 ) -> list[tuple[int, int]]:
-    """For each group, the ``count`` most similar pairs with other groups that have not been tried."""
-    chosen = set()
+    """For each group, the most similar pairs with other groups that have not been tried."""
+    chosen: set[tuple[int, int]] = set()
+    count = len(similarity)
+    least = 0.0
+    if count > _MIN_MAPS_FOR_CHANCE:
+        rows = torch.triu_indices(count, count, 1)
+        least = settings.min_similarity * float(similarity[rows[0], rows[1]].median())
     for group in groups:
         others = sorted(set(range(len(similarity))) - set(group))
-        pairs = [tuple(sorted((inside, outside))) for inside in group for outside in others]
-        pairs = [pair for pair in pairs if pair not in tried]
+        pairs = [(min(inside, outside), max(inside, outside)) for inside in group for outside in others]
+        pairs = [pair for pair in pairs if pair not in tried and float(similarity[pair]) >= least]
         pairs.sort(key=lambda pair: -float(similarity[pair]))
-        chosen |= set(pairs[:count])
+        chosen |= set(pairs[: settings.further])
     return sorted(chosen, key=lambda pair: (-float(similarity[pair]), pair))
 
 
@@ -70,7 +80,9 @@ def map_similarity(maps: Sequence[LineSet], settings: RetrievalSettings, same_un
     """Votes between maps, symmetric; the diagonal is -1."""
     radii = torch.stack([map_radius(lines) for lines in maps])
     unit = radii.median() if same_unit else radii
-    described = [_described(lines, float(length), settings) for lines, length in zip(maps, unit.expand_as(radii), strict=True)]
+    described = [
+        _described(lines, float(length), settings) for lines, length in zip(maps, unit.expand_as(radii), strict=True)
+    ]
     owner = torch.arange(len(maps)).repeat_interleave(torch.tensor([len(rows) for rows in described]))
     votes = _votes(_whitened(torch.cat(described)), owner, settings, len(maps))
     return (votes + votes.mT).fill_diagonal_(-1.0)

@@ -115,7 +115,7 @@ def read_control_points(path: str | Path) -> list[ControlPoint]:
 
 
 def fit_world(
-    points: Sequence[ControlPoint], group_T_map: Mapping[str | None, Pose | Similarity], rigid: bool = True
+    points: Sequence[ControlPoint], group_T_map: Mapping[str, Pose | Similarity], rigid: bool = True
 ) -> WorldTie:
     """The pose of a group in the world by least squares; too few points or points on one line raise."""
     if len(points) < MIN_POINTS:
@@ -137,7 +137,7 @@ def fit_world(
     )
 
 
-def _in_group(point: ControlPoint, group_T_map: Mapping[str | None, Pose | Similarity]) -> Float[Tensor, "3"]:
+def _in_group(point: ControlPoint, group_T_map: Mapping[str, Pose | Similarity]) -> Float[Tensor, "3"]:
     if point.map is not None and point.map not in group_T_map:
         raise InputError(f"control point {point.name}: no map of the group is named {point.map!r}")
     position = torch.tensor(point.position, dtype=torch.float64)
@@ -196,7 +196,9 @@ def _default_header(path: Path, number: int, row: Sequence[str]) -> dict[str, in
     if len(row) == len(keys) + 1:
         keys.insert(1, "map")
     if len(row) != len(keys):
-        raise FormatError(path, f"expected name, x, y, z, world x, y, z, or map after name; found {len(row)} cells", number)
+        raise FormatError(
+            path, f"expected name, x, y, z, world x, y, z, or map after name; found {len(row)} cells", number
+        )
     return {key: place for place, key in enumerate(keys)}
 
 

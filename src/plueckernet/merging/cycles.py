@@ -7,9 +7,10 @@ So each triangle multiplies the odds of ``h`` against "this edge has no right hy
 
     1 - sum_{f,g} p_f p_g + sum_{f,g that agree} p_f p_g / u,
 
-which is below one if a probable chain contradicts ``h``, and far above one if a chain agrees. This is repeated as belief
-propagation does: the probabilities in the products are those that follow from all other triangles, so that three weak
-edges do not confirm each other in circles. Where cycles contradict many confident edges, all are taken for less reliable.
+which is below one if a probable chain contradicts ``h``, and far above one if a chain agrees. This is repeated as
+belief propagation does: the probabilities in the products are those that follow from all other triangles, so that three
+weak edges do not confirm each other in circles. Where cycles contradict many confident edges, all are taken for less
+reliable.
 """
 
 from __future__ import annotations
@@ -207,7 +208,7 @@ def shortest_cycles(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
     for first, second in pairs:
         neighbours[first].add(second)
         neighbours[second].add(first)
-    cycles = {}
+    cycles: dict[frozenset[int], tuple[int, ...]] = {}
     for first, second in pairs:
         path = _path(neighbours, first, second)
         if path is not None:

@@ -1,7 +1,7 @@
 """Graphs of maps for other solvers: g2o files and GTSAM factor graphs.
 
-The nodes are the maps about their centres (``centres`` in align.json), so that numbers stay small. Both formats have the
-covariance of ``xi`` in ``Z exp(xi)``, that is in the frame of the source; ours is that of ``exp(xi) Z``.
+The nodes are the maps about their centres (``centres`` in align.json), so that numbers stay small. Both formats have
+the covariance of ``xi`` in ``Z exp(xi)``, that is in the frame of the source; ours is that of ``exp(xi) Z``.
 """
 
 from __future__ import annotations
@@ -44,9 +44,7 @@ def g2o_text(alignment: Alignment, group: AlignedGroup) -> str:
     return "\n".join(lines) + "\n"
 
 
-def to_gtsam(
-    alignment: Alignment, group: AlignedGroup
-) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
+def to_gtsam(alignment: Alignment, group: AlignedGroup) -> tuple[gtsam.NonlinearFactorGraph, gtsam.Values]:
     """The graph of a group and its poses, with a prior on the reference; keys are the numbers of the maps."""
     try:
         import gtsam

@@ -69,9 +69,7 @@ class _Segments:
         return _Segments(self.ends[rows], self.owner[rows], self.row[rows], self.weight[rows])
 
 
-def merge_group(
-    alignment: Alignment, group: AlignedGroup, settings: FusionSettings = FusionSettings()
-) -> MergedMap:
+def merge_group(alignment: Alignment, group: AlignedGroup, settings: FusionSettings = FusionSettings()) -> MergedMap:
     """All lines of a group in its frame, with duplicates fused; infinite lines raise :class:`InputError`."""
     offset = alignment.centres[group.maps[0]]
     segments = _collected(alignment, group, offset)

@@ -1,9 +1,9 @@
 r"""Which maps belong together, and which hypotheses hold them together.
 
 Groups are joined one by one, the surest first. All hypotheses between two groups propose a relative pose of the
-groups; those that agree support each other, those that do not contradict each other. With the probability ``p_h`` of the
-proposing hypothesis, and for every other edge ``e`` between the groups its total probability ``P_e``, the probability
-``m_e`` of its hypotheses that agree, and the chance ``u`` that wrong ones do, the odds of a join are
+groups; those that agree support each other, those that do not contradict each other. With the probability ``p_h`` of
+the proposing hypothesis, and for every other edge ``e`` between the groups its total probability ``P_e``, the
+probability ``m_e`` of its hypotheses that agree, and the chance ``u`` that wrong ones do, the odds of a join are
 
     p_h / (1 - p_h)  prod_e (1 - P_e + m_e / u).
 
@@ -67,9 +67,7 @@ def map_groups(
 class _GroupBuilder:
     """The state of joining: which group each map is in, the poses in it and the accepted hypotheses."""
 
-    def __init__(
-        self, table: HypothesisTable, evidence: CycleEvidence, count: int, min_log_odds: float
-    ) -> None:
+    def __init__(self, table: HypothesisTable, evidence: CycleEvidence, count: int, min_log_odds: float) -> None:
         self.table, self.evidence, self.min_log_odds = table, evidence, min_log_odds
         self.group_of = list(range(count))
         eye = torch.eye(4, dtype=torch.float64)
@@ -155,9 +153,9 @@ class _GroupBuilder:
         """Whether the proposals agree pairwise, and the chance that wrong ones would."""
         count = len(rows)
         place = torch.arange(count)
-        one, other = place.repeat_interleave(count), place.repeat(count)
-        residual = sim3.log(poses[one] @ sim3.inverse(poses[other]))
-        spread = (covariance[one] + covariance[other]) * self._growth(first, second, rows).flatten()[:, None, None]
+        left, right = place.repeat_interleave(count), place.repeat(count)
+        residual = sim3.log(poses[left] @ sim3.inverse(poses[right]))
+        spread = (covariance[left] + covariance[right]) * self._growth(first, second, rows).flatten()[:, None, None]
         agree = self.table.square_distance(residual, spread) < self.table.max_square
         return agree.unflatten(0, (count, count)), self.table.chance(spread).unflatten(0, (count, count))
 
@@ -192,14 +190,14 @@ def _settled(builder: _GroupBuilder, maps: list[int], rows: list[int]) -> list[t
     for _ in range(_ROUNDS):
         pieces = _components(table, maps, rows)
         if len(pieces) > 1:
-            return [piece for part_maps, part_rows in pieces for piece in _settled(builder, part_maps, part_rows)]
+            return [piece for names, inside in pieces for piece in _settled(builder, names, inside)]
         accepted = _accepted(table, builder.evidence.probability, maps, rows)
         weak = _weak_bridges(builder, maps, accepted)
         accepted = [row for row in accepted if row not in weak]
         if sorted(accepted) == sorted(rows):
             return [(maps, rows)]
         rows = accepted
-    return [piece for piece in _components(table, maps, rows)]
+    return _components(table, maps, rows)
 
 
 def _accepted(
@@ -212,11 +210,7 @@ def _accepted(
     solved = solve_graph(table, chosen, chained_poses(table, chosen, maps[0]))
     inside = set(maps)
     candidates = torch.tensor(
-        [
-            row
-            for row, (source, target) in enumerate(table.ends)
-            if source in inside and target in inside
-        ]
+        [row for row, (source, target) in enumerate(table.ends) if source in inside and target in inside]
     )
     candidates = candidates[probability[candidates] > table.chance(table.covariance[candidates])]
     square = edge_squares(table, candidates, solved.poses)
@@ -262,15 +256,13 @@ def _rejoined(builder: _GroupBuilder, sides: Sequence[tuple[list[int], list[int]
     """The hypotheses by which two parts of a group would be joined again; none if that is not sure enough."""
     table = builder.table
     again = _GroupBuilder(table, builder.evidence, 0, builder.min_log_odds)
-    where = {}
+    where: dict[int, int] = {}
     for number, (maps, rows) in enumerate(sides):
         again.poses[number] = chained_poses(table, torch.tensor(rows, dtype=torch.long), maps[0])
         again.rows[number] = rows
         where |= dict.fromkeys(maps, number)
     across = [
-        row
-        for row, (source, target) in enumerate(table.ends)
-        if {where.get(source), where.get(target)} == {0, 1}
+        row for row, (source, target) in enumerate(table.ends) if {where.get(source), where.get(target)} == {0, 1}
     ]
     join = again.best_join(0, 1, across)
     return join.rows if join.log_odds >= builder.min_log_odds else ()
@@ -283,9 +275,7 @@ def _finished(table: HypothesisTable, maps: Sequence[int], rows: Sequence[int], 
     return MapGroup(solved.poses, tuple(chosen.tolist()), solved.covariance)
 
 
-def _components(
-    table: HypothesisTable, maps: Sequence[int], rows: Sequence[int]
-) -> list[tuple[list[int], list[int]]]:
+def _components(table: HypothesisTable, maps: Sequence[int], rows: Sequence[int]) -> list[tuple[list[int], list[int]]]:
     """The connected parts of a group."""
     neighbours = _neighbours(table, rows)
     rest, pieces = list(maps), []

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from plueckernet.errors import InputError
-from plueckernet.geometry import Pose, Similarity
 from plueckernet.io.atomic import atomic_write
 from plueckernet.io.writing import write_lines
 from plueckernet.merging.alignment import AlignedGroup, Alignment
@@ -20,8 +19,8 @@ from plueckernet.merging.fusion import MergedMap, merge_group
 def georeference(alignment: Alignment, points: Sequence[ControlPoint]) -> dict[int, WorldTie]:
     """The pose in the world of each group that has control points, by its number.
 
-    Points without a map are in the frame of the largest group. Points of unknown maps, and groups with too few points or
-    with points on one line, raise.
+    Points without a map are in the frame of the largest group. Points of unknown maps raise, and groups with too few
+    points or with points on one line.
     """
     places = {name: number for number, group in enumerate(alignment.groups) for name in group.poses}
     points_of: dict[int, list[ControlPoint]] = {}
@@ -31,8 +30,7 @@ def georeference(alignment: Alignment, points: Sequence[ControlPoint]) -> dict[i
         points_of.setdefault(0 if name is None else places[name], []).append(placed)
     ties = {}
     for number, chosen in sorted(points_of.items()):
-        poses: dict[str | None, Pose | Similarity] = dict(alignment.groups[number].poses)
-        ties[number] = fit_world(chosen, poses, alignment.rigid)
+        ties[number] = fit_world(chosen, alignment.groups[number].poses, alignment.rigid)
     return ties
 
 

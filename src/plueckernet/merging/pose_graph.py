@@ -1,9 +1,10 @@
 r"""Poses of many maps from relative poses: Gauss-Newton on SE(3) or Sim(3).
 
-With ``X_i = group_T_i`` and an edge ``Z = target_T_source`` of covariance ``S`` (of ``xi`` in ``exp(xi) Z``), the residual
-is ``r = log(X_t^-1 X_s Z^-1)``. Under ``X_i exp(delta_i)`` it changes by ``J (Ad(X_t^-1 X_s) delta_s - delta_t)``, where
-``J`` is the inverse left Jacobian at ``r``. The first map of the graph stays where it is. Edges are weighted by Cauchy's
-function of their Mahalanobis distance, so that a wrong edge bends the graph little and shows by its residual.
+With ``X_i = group_T_i`` and an edge ``Z = target_T_source`` of covariance ``S`` (of ``xi`` in ``exp(xi) Z``), the
+residual is ``r = log(X_t^-1 X_s Z^-1)``. Under ``X_i exp(delta_i)`` it changes by ``J (Ad(X_t^-1 X_s) delta_s -
+delta_t)``, where ``J`` is the inverse left Jacobian at ``r``. The first map of the graph stays where it is. Edges are
+weighted by Cauchy's function of their Mahalanobis distance, so that a wrong edge bends the graph little and shows by
+its residual.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ def solve_graph(
     names = list(start)
     place = {name: number for number, name in enumerate(names)}
     poses = torch.stack([start[name] for name in names])
-    ends = torch.tensor(
-        [[place[end] for end in table.ends[row]] for row in rows.tolist()], dtype=torch.long
-    ).reshape(-1, 2)
+    ends = torch.tensor([[place[end] for end in table.ends[row]] for row in rows.tolist()], dtype=torch.long).reshape(
+        -1, 2
+    )
     problem = _Problem(table, rows, ends, len(names))
     unit = poses.new_tensor([1.0] * 3 + [table.radius] * 3 + [1.0])
     for _ in range(_ITERATIONS if len(rows) and len(names) > 1 else 0):
@@ -147,9 +148,7 @@ def _solved(matrix: Tensor, right: Float[Tensor, " u"], size: int) -> Float[Tens
     return torch.from_numpy(splu(sparse).solve(right.numpy()))
 
 
-def chained_poses(
-    table: HypothesisTable, rows: Int[Tensor, " k"], first: int
-) -> dict[int, Float[Tensor, "4 4"]]:
+def chained_poses(table: HypothesisTable, rows: Int[Tensor, " k"], first: int) -> dict[int, Float[Tensor, "4 4"]]:
     """``first_T_map`` of all maps that the hypotheses connect to ``first``, along shortest chains."""
     neighbours: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for row in rows.tolist():

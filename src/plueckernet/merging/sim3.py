@@ -76,9 +76,7 @@ def inverse_left_jacobian(xi: Float[Tensor, "*batch 7"]) -> Float[Tensor, "*batc
     return eye - ad / 2 + ad @ ad / 12
 
 
-def moved_covariance(
-    matrices: Matrices, covariance: Float[Tensor, "*batch 7 7"]
-) -> Float[Tensor, "*batch 7 7"]:
+def moved_covariance(matrices: Matrices, covariance: Float[Tensor, "*batch 7 7"]) -> Float[Tensor, "*batch 7 7"]:
     """The covariance of ``xi`` in the frame that the similarity leads to."""
     change = adjoint(matrices)
     return change @ covariance @ change.mT
@@ -102,7 +100,9 @@ def _lie_bracket(xi: Float[Tensor, "*batch 7"]) -> Float[Tensor, "*batch 7 7"]:
     return result
 
 
-def _translation_jacobian(omega: Float[Tensor, "*batch 3"], sigma: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch 3 3"]:
+def _translation_jacobian(
+    omega: Float[Tensor, "*batch 3"], sigma: Float[Tensor, "*batch"]
+) -> Float[Tensor, "*batch 3 3"]:
     """``V`` with ``t = V tau``: the integral of ``exp(u ([omega]x + sigma I))`` over ``u`` in [0, 1]."""
     eye = torch.eye(3, dtype=omega.dtype).expand(*omega.shape[:-1], 3, 3)
     generator = torch.cat([skew(omega) + sigma[..., None, None] * eye, eye], -1)

@@ -44,7 +44,9 @@ class _DrawnGroup:
         axes = level_axes(together - middle)
         level = {name: (ends - middle) @ axes.T for name, ends in segments.items()}
         centre, radius = bounding_ball(*level.values())
-        return _DrawnGroup({name: ends - centre for name, ends in level.items()}, axes, middle @ axes.T + centre, radius)
+        return _DrawnGroup(
+            {name: ends - centre for name, ends in level.items()}, axes, middle @ axes.T + centre, radius
+        )
 
     def level(self, ends: Float64[np.ndarray, "_ 2 3"]) -> Float64[np.ndarray, "_ 2 3"]:
         """Other segments of the group in the frame of the drawing."""
@@ -173,9 +175,9 @@ def _group_card(
         for place, name in enumerate(group.maps)
     )
     text = (
-        f'<header><h2>Group {number + 1}: {len(group.maps)} maps, in the frame of {escape(group.maps[0])}</h2>'
+        f"<header><h2>Group {number + 1}: {len(group.maps)} maps, in the frame of {escape(group.maps[0])}</h2>"
         f'<button type="button" data-group="{number}">Show</button></header>'
-        f"{_graph_svg(alignment, group, drawn, colours)}"
+        f"{_graph_svg(alignment, drawn, colours)}"
         '<p class="key"><span><b class="accepted-word">—</b> accepted</span>'
         '<span><b class="rejected-word">- -</b> rejected</span><span><b>···</b> overlap, not registered</span></p>'
         f'<div class="maps">{boxes}</div>'
@@ -183,13 +185,13 @@ def _group_card(
     return text + _cycles(group) + ("" if tie is None else _world(tie))
 
 
-def _graph_svg(
-    alignment: Alignment, group: AlignedGroup, drawn: _DrawnGroup, colours: Mapping[str, str]
-) -> str:
+def _graph_svg(alignment: Alignment, drawn: _DrawnGroup, colours: Mapping[str, str]) -> str:
     """The maps from above and the edges between them."""
     place = _on_page(drawn.places())
     inside = [edge for edge in alignment.edges if edge.source in place and edge.target in place]
-    shapes = [_line(place, pair, "missing", "overlap, not registered") for pair in alignment.missing if pair[0] in place]
+    shapes = [
+        _line(place, pair, "missing", "overlap, not registered") for pair in alignment.missing if pair[0] in place
+    ]
     for edge in sorted(inside, key=lambda edge: edge.accepted):
         if edge.accepted or edge.target_T_source is not None:
             kind = "accepted" if edge.accepted else "rejected"
@@ -200,7 +202,9 @@ def _graph_svg(
             f'<text x="{x:.1f}" y="{y:.1f}">{number + 1}</text></g>'
         )
     label = f"Graph of {len(place)} maps and {len(inside)} registered pairs, from above"
-    return f'<svg class="graph" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{label}">{"".join(shapes)}</svg>'
+    return (
+        f'<svg class="graph" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{label}">{"".join(shapes)}</svg>'
+    )
 
 
 def _on_page(places: Mapping[str, Float64[np.ndarray, "2"]]) -> dict[str, tuple[float, float]]:
@@ -224,7 +228,12 @@ def _cycles(group: AlignedGroup) -> str:
         return '<p class="soft">No cycle: every edge is needed, and none is checked by others.</p>'
     numbers = {name: str(number + 1) for number, name in enumerate(group.maps)}
     rows = [
-        [" – ".join(numbers[name] for name in cycle.maps), f"{cycle.angle:.3f}°", f"{cycle.distance:.3g}", f"{cycle.sigmas:.1f}"]
+        [
+            " – ".join(numbers[name] for name in cycle.maps),
+            f"{cycle.angle:.3f}°",
+            f"{cycle.distance:.3g}",
+            f"{cycle.sigmas:.1f}",
+        ]
         for cycle in group.cycles[:_MAX_ROWS]
     ]
     title = f"Residuals of {len(group.cycles)} cycles, the largest first"
@@ -269,6 +278,7 @@ def _table(names: list[str], rows: list[list[str]], numbers_from: int = 99) -> s
     kinds = [' class="number"' if place >= numbers_from else "" for place in range(len(names))]
     head = "".join(f"<th{kind}>{name}</th>" for kind, name in zip(kinds, names, strict=True))
     body = "".join(
-        "<tr>" + "".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds, row, strict=True)) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
+        for row in rows
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
