@@ -12,7 +12,7 @@ from plueckernet.geometry import LineSet
 from plueckernet.merging import sim3
 from plueckernet.merging.aligning import AlignSettings, grouped
 from plueckernet.merging.alignment import Alignment, assemble_alignment
-from plueckernet.merging.cycles import cycle_evidence, triangles_of
+from plueckernet.merging.cycles import cycle_evidence, short_cycles
 from plueckernet.merging.edges import EdgeHypothesis, MapEdge
 from plueckernet.merging.grouping import MapGroup, map_groups
 from plueckernet.merging.heap import MapHeap
@@ -72,7 +72,7 @@ class FakeGraph:
 
     def groups(self, min_confidence: float = 0.9) -> list[MapGroup]:
         table = self.table()
-        evidence = cycle_evidence(table, triangles_of(table, self.edges))
+        evidence = cycle_evidence(table, short_cycles(table, self.edges))
         return map_groups(table, evidence, [1] * len(self.world_T_map), min_confidence)
 
     def errors(self, group: MapGroup) -> dict[int, tuple[float, float]]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.merging.helpers import FakeGraph, grid, grid_edges
 
-from plueckernet.merging.cycles import cycle_evidence, shortest_cycles, triangles_of
+from plueckernet.merging.cycles import cycle_evidence, short_cycles, shortest_cycles
 
 
 def test_right_edges_give_one_group_with_right_poses():
@@ -78,7 +78,7 @@ def test_weak_edges_do_not_confirm_each_other_in_circles():
     graph.right(1, 2, 0.03)
     graph.right(0, 2, 0.03)
     table = graph.table()
-    probability = cycle_evidence(table, triangles_of(table, graph.edges)).probability
+    probability = cycle_evidence(table, short_cycles(table, graph.edges)).probability
     assert float(probability[1:].max()) < 0.2
     assert [len(group.poses) for group in graph.groups()] == [2, 1]
 

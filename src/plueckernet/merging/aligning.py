@@ -16,7 +16,7 @@ from plueckernet.geometry import LineSet
 from plueckernet.matchers import MatcherSource, load_matcher
 from plueckernet.merging.alignment import Alignment, assemble_alignment
 from plueckernet.merging.candidates import RetrievalSettings, candidate_pairs, further_pairs, map_similarity
-from plueckernet.merging.cycles import cycle_evidence, triangles_of
+from plueckernet.merging.cycles import cycle_evidence, short_cycles
 from plueckernet.merging.edges import MapEdge
 from plueckernet.merging.grouping import MapGroup, map_groups
 from plueckernet.merging.heap import MapHeap, MapsLike
@@ -87,7 +87,7 @@ def grouped(
 ) -> tuple[HypothesisTable, Float[Tensor, " h"], list[MapGroup]]:
     """Hypotheses, their probabilities given all cycles, and the groups that follow."""
     table = HypothesisTable.of(edges, heap.radius, settings.scale is None, settings.agreement)
-    evidence = cycle_evidence(table, triangles_of(table, edges))
+    evidence = cycle_evidence(table, short_cycles(table, edges))
     weights = [len(lines) for lines in heap.lines]
     return table, evidence.probability, map_groups(table, evidence, weights, settings.min_confidence)
 

@@ -1,14 +1,15 @@
-r"""What cycles of three maps say about hypotheses.
+r"""What short cycles of maps say about hypotheses.
 
-Let ``p_h`` be the probability of hypothesis ``h`` by its registration. The two other edges of a triangle give poses
+Let ``p_h`` be the probability of hypothesis ``h`` by its registration. The other edges of a triangle give poses
 between the same two maps; the chain of hypotheses ``f, g`` is right with probability ``p_f p_g``. If ``h`` is right, a
 right chain agrees with it; if the edge of ``h`` is wrong, a chain agrees with ``h`` by chance, with probability ``u``.
 So each triangle multiplies the odds of ``h`` against "this edge has no right hypothesis" by
 
     1 - sum_{f,g} p_f p_g + sum_{f,g that agree} p_f p_g / u,
 
-which is below one if a probable chain contradicts ``h``, and far above one if a chain agrees. This is repeated as
-belief propagation does: the probabilities in the products are those that follow from all other triangles, so that three
+which is below one if a probable chain contradicts ``h``, and far above one if a chain agrees. Cycles of four edges that
+no other edge divides count likewise, with chains of three. This is repeated as
+belief propagation does: the probabilities in the products are those that follow from all other cycles, so that three
 weak edges do not confirm each other in circles. Where cycles contradict many confident edges, all are taken for less
 reliable.
 """
@@ -16,9 +17,9 @@ reliable.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import combinations, islice, pairwise, product
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -29,6 +30,8 @@ from plueckernet.merging.edges import MapEdge
 from plueckernet.merging.hypothesis_table import HypothesisTable
 
 ROUNDS = 6
+_MAX_SQUARES = 20_000  # cycles of four edges that are looked at
+_SQUARE_HYPOTHESES = 2  # of each of their edges
 _MIN_RELIABILITY = 0.3
 _MAX_PRIOR = 0.98  # of a hypothesis by its registration: of those that are certain of themselves, some are wrong
 _MAX_PROBABILITY = 0.9999  # of a hypothesis; cycles are not independent, as they share edges
@@ -36,101 +39,122 @@ _MAX_LOG_ODDS = 40.0
 
 
 @dataclass(frozen=True, eq=False)
-class Triangles:
-    """Combinations of three hypotheses, one of each edge of a triangle, and whether they close."""
+class CycleCombinations:
+    """Cycles of one length: combinations of hypotheses, one of each edge, and whether they close."""
 
-    triangle: Int[Tensor, " c"]  # number of the triangle
-    rows: Int[Tensor, "c 3"]  # hypotheses of the edges (i, j), (j, k), (i, k)
-    opposite: Int[Tensor, "c 3"]  # the map that is not on the edge: k, i, j
+    cycle: Int[Tensor, " c"]  # number of the cycle
+    corners: Int[Tensor, "c length"]  # maps around it; side k leads from corner k to the next
+    rows: Int[Tensor, "c length"]  # hypothesis of each side
     closes: Bool[Tensor, " c"]
     chance: Float[Tensor, " c"]
 
 
 @dataclass(frozen=True, eq=False)
 class CycleEvidence:
-    """The log-odds of each hypothesis against its edge having none that is right, and the message of each triangle."""
+    """The log-odds of each hypothesis against its edge having none that is right, and the message of each cycle."""
 
     edge: Int[Tensor, " h"]
     log_odds: Float[Tensor, " h"]
-    messages: dict[int, list[tuple[int, float]]]  # by hypothesis: third map of a triangle, what it adds to the log-odds
+    messages: dict[int, list[tuple[tuple[int, ...], float]]]  # by hypothesis: other maps of a cycle, what it adds
 
     @property
     def probability(self) -> Float[Tensor, " h"]:
-        """Of each hypothesis, given all triangles."""
+        """Of each hypothesis, given all cycles."""
         return _probability(self.log_odds, self.edge)
 
-    def without(self, rows: Sequence[int], maps: Container[int]) -> Float[Tensor, " k"]:
-        """The probability of hypotheses without the triangles to these maps; ``rows`` has all those of each edge."""
+    def without(self, rows: Sequence[int], maps: set[int]) -> Float[Tensor, " k"]:
+        """The probability of hypotheses without the cycles inside these maps; ``rows`` has all those of each edge."""
         chosen = torch.tensor(rows)
-        known = [sum(value for third, value in self.messages.get(row, ()) if third in maps) for row in rows]
+        known = [sum(value for others, value in self.messages.get(row, ()) if maps.issuperset(others)) for row in rows]
         return _probability(self.log_odds[chosen] - torch.tensor(known, dtype=torch.float64), self.edge[chosen])
 
 
-def triangles_of(table: HypothesisTable, edges: Sequence[MapEdge]) -> Triangles:
-    """All triangles of edges that have hypotheses."""
+def short_cycles(table: HypothesisTable, edges: Sequence[MapEdge]) -> list[CycleCombinations]:
+    """All triangles, and all cycles of four edges that no other edge divides, of edges that have hypotheses."""
     number = {frozenset((edge.source, edge.target)): row for row, edge in enumerate(edges) if edge.hypotheses}
+    neighbours: dict[int, set[int]] = defaultdict(set)
+    for pair in number:
+        first, second = pair
+        neighbours[first].add(second)
+        neighbours[second].add(first)
     rows_of = defaultdict(list)
-    for row, edge in enumerate(table.edge.tolist()):
-        rows_of[edge].append(row)
-    corners, triangle, combinations = [], [], []
-    for count, (i, j, k) in enumerate(_triples(number)):
-        sides = (number[frozenset((i, j))], number[frozenset((j, k))], number[frozenset((i, k))])
-        for combination in product(*(rows_of[side] for side in sides)):
-            corners.append((i, j, k))
-            triangle.append(count)
-            combinations.append(combination)
-    rows = torch.tensor(combinations, dtype=torch.long).reshape(-1, 3)
-    corner = torch.tensor(corners, dtype=torch.long).reshape(-1, 3)
+    for row in table.confidence.argsort(descending=True, stable=True).tolist():
+        rows_of[int(table.edge[row])].append(row)
+    lists = [list(_triangles(neighbours)), list(islice(_squares(neighbours), _MAX_SQUARES))]
+    return [
+        _combined(table, corners, length, lambda pair, most=most: rows_of[number[pair]][:most])  # type: ignore[misc]
+        for corners, length, most in zip(lists, (3, 4), (None, _SQUARE_HYPOTHESES), strict=True)
+    ]
+
+
+def _combined(
+    table: HypothesisTable,
+    cycles: Sequence[tuple[int, ...]],
+    length: int,
+    rows_of: Callable[[frozenset[int]], Sequence[int]],
+) -> CycleCombinations:
+    numbers, chosen = [], []
+    for count, corners in enumerate(cycles):
+        sides = [frozenset(pair) for pair in zip(corners, (*corners[1:], corners[0]), strict=True)]
+        for combination in product(*(rows_of(side) for side in sides)):
+            numbers.append(count)
+            chosen.append(combination)
+    cycle = torch.tensor(numbers, dtype=torch.long)
+    rows = torch.tensor(chosen, dtype=torch.long).reshape(-1, length)
+    corner = torch.tensor(cycles, dtype=torch.long).reshape(-1, length)[cycle]
     square, chance = _closure(table, rows, corner)
-    closes = square < table.max_square
-    return Triangles(torch.tensor(triangle, dtype=torch.long), rows, corner[:, [2, 0, 1]], closes, chance)
+    return CycleCombinations(cycle, corner, rows, square < table.max_square, chance)
 
 
-def cycle_evidence(table: HypothesisTable, triangles: Triangles) -> CycleEvidence:
-    """What all triangles say about all hypotheses; formula in the module docstring."""
+def cycle_evidence(table: HypothesisTable, cycles: Sequence[CycleCombinations]) -> CycleEvidence:
+    """What all cycles say about all hypotheses; formula in the module docstring."""
     prior = _exclusive(table.confidence.clamp(1e-6, _MAX_PRIOR), table.edge)
-    passing = _Passing.of(table, triangles)
-    message, reliability = torch.zeros(len(passing.row), dtype=torch.float64), 1.0
-    log_odds = _log_odds(prior, table.edge)
+    passings = [_Passing.of(table, combinations) for combinations in cycles]
+    messages = [torch.zeros(len(passing.row), dtype=torch.float64) for passing in passings]
+    reliability, log_odds = 1.0, _log_odds(prior, table.edge)
     for _ in range(ROUNDS):
-        message = passing.messages(log_odds, message)
-        total = torch.zeros(len(table), dtype=torch.float64).index_add_(0, passing.row, message)
-        log_odds = _log_odds(reliability * prior, table.edge) + total
+        messages = [passing.messages(log_odds, before) for passing, before in zip(passings, messages, strict=True)]
+        log_odds = _log_odds(reliability * prior, table.edge)
+        for passing, message in zip(passings, messages, strict=True):
+            log_odds = log_odds.index_add(0, passing.row, message)
         reliability = _reliability(prior, _probability(log_odds, table.edge))
-    messages: dict[int, list[tuple[int, float]]] = defaultdict(list)
-    for row, third, value in zip(passing.row.tolist(), passing.third.tolist(), message.tolist(), strict=True):
-        messages[row].append((third, value))
-    return CycleEvidence(table.edge, log_odds, messages)
+    kept: dict[int, list[tuple[tuple[int, ...], float]]] = defaultdict(list)
+    for passing, message in zip(passings, messages, strict=True):
+        for row, others, value in zip(passing.row.tolist(), passing.others.tolist(), message.tolist(), strict=True):
+            kept[row].append((tuple(others), value))
+    return CycleEvidence(table.edge, log_odds, kept)
 
 
 @dataclass(frozen=True, eq=False)
 class _Passing:
-    """Messages from triangles to hypotheses: one entry for each hypothesis of each triangle."""
+    """Messages from cycles to hypotheses: one entry for each hypothesis of each cycle."""
 
     row: Int[Tensor, " u"]  # hypothesis of the entry
-    third: Int[Tensor, " u"]  # map opposite to its edge
-    side: Int[Tensor, " u"]  # entries of one edge in one triangle have one number
-    entry: Int[Tensor, "c 3"]  # entries of each combination
+    others: Int[Tensor, "u k"]  # maps of the cycle that are not on its edge
+    side: Int[Tensor, " u"]  # entries of one edge in one cycle have one number
+    entry: Int[Tensor, "c length"]  # entries of each combination
     gain: Float[Tensor, " c"]  # what the probability of the chain is multiplied by
 
     @classmethod
-    def of(cls, table: HypothesisTable, triangles: Triangles) -> _Passing:
-        count = max(1, len(table))
-        key = triangles.triangle[:, None] * count + triangles.rows
-        unique, entry = key.unique(return_inverse=True)
+    def of(cls, table: HypothesisTable, cycles: CycleCombinations) -> _Passing:
+        count, length = max(1, len(table)), cycles.rows.shape[1]
+        unique, entry = (cycles.cycle[:, None] * count + cycles.rows).unique(return_inverse=True)
         row = unique % count
-        third = torch.zeros_like(row)
-        third[entry.flatten()] = triangles.opposite.flatten()
-        side = (unique // count * count + table.edge[row]).unique(return_inverse=True)[1]
-        gain = triangles.closes / triangles.chance.clamp_min(1e-9) - 1
-        return _Passing(row, third, side, entry, gain)
+        others = torch.zeros(len(row), length - 2, dtype=torch.long)
+        for side in range(length):
+            rest = [(side + step) % length for step in range(2, length)]
+            others[entry[:, side]] = cycles.corners[:, rest]
+        side_of = (unique // count * count + table.edge[row]).unique(return_inverse=True)[1]
+        gain = cycles.closes / cycles.chance.clamp_min(1e-9) - 1
+        return _Passing(row, others, side_of, entry, gain)
 
     def messages(self, log_odds: Float[Tensor, " h"], before: Float[Tensor, " u"]) -> Float[Tensor, " u"]:
         """The logarithms of the factors, from what the rest of the graph says about the other edges."""
         elsewhere = _probability(log_odds[self.row] - before, self.side)
         factor = torch.ones(len(self.row), dtype=torch.float64)
-        for side in range(3):
-            others = [other for other in range(3) if other != side]
+        length = self.entry.shape[1]
+        for side in range(length):
+            others = [other for other in range(length) if other != side]
             chain = elsewhere[self.entry[:, others]].prod(-1)
             factor.index_add_(0, self.entry[:, side], self.gain * chain)
         return factor.clamp_min(1e-3).log()
@@ -167,28 +191,37 @@ def _exclusive(probability: Float[Tensor, " h"], edge: Int[Tensor, " h"]) -> Flo
 
 
 def _closure(
-    table: HypothesisTable, rows: Int[Tensor, "c 3"], corner: Int[Tensor, "c 3"]
+    table: HypothesisTable, rows: Int[Tensor, "c length"], corners: Int[Tensor, "c length"]
 ) -> tuple[Float[Tensor, " c"], Float[Tensor, " c"]]:
-    """Squared distance of ``k_T_j j_T_i`` from ``k_T_i``, and the chance that wrong ones agree."""
-    if len(rows) == 0:
+    """Squared distance of the way around each cycle from the identity, and the chance that wrong ones close."""
+    count, length = rows.shape
+    total = torch.eye(4, dtype=torch.float64).expand(count, 4, 4)
+    covariance = torch.zeros(count, 7, 7, dtype=torch.float64)
+    if count == 0:
         return torch.zeros(0, dtype=torch.float64), torch.zeros(0, dtype=torch.float64)
-    j_T_i, first = table.directed(rows[:, 0], corner[:, 0])
-    k_T_j, second = table.directed(rows[:, 1], corner[:, 1])
-    k_T_i, third = table.directed(rows[:, 2], corner[:, 0])
-    residual = sim3.log(k_T_j @ j_T_i @ sim3.inverse(k_T_i))
-    covariance = second + sim3.moved_covariance(k_T_j, first) + third
-    return table.square_distance(residual, covariance), table.chance(covariance)
+    for side in range(length):
+        pose, spread = table.directed(rows[:, side], corners[:, side])
+        covariance = sim3.moved_covariance(pose, covariance) + spread
+        total = pose @ total
+    return table.square_distance(sim3.log(total), covariance), table.chance(covariance)
 
 
-def _triples(number: Mapping[frozenset[int], int]) -> Iterator[tuple[int, int, int]]:
-    neighbours: dict[int, set[int]] = defaultdict(set)
-    for pair in number:
-        first, second = sorted(pair)
-        neighbours[first].add(second)
+def _triangles(neighbours: Mapping[int, set[int]]) -> Iterator[tuple[int, int, int]]:
     for i in sorted(neighbours):
         for j in sorted(neighbours[i]):
-            for k in sorted(neighbours[i] & neighbours.get(j, set())):
-                yield i, j, k
+            for k in sorted(neighbours[i] & neighbours[j]):
+                if i < j < k:
+                    yield i, j, k
+
+
+def _squares(neighbours: Mapping[int, set[int]]) -> Iterator[tuple[int, int, int, int]]:
+    """Cycles of four maps whose opposite maps are not neighbours; the first is the smallest, once each."""
+    for a in sorted(neighbours):
+        opposite = {c for b in neighbours[a] for c in neighbours[b]} - neighbours[a]
+        for c in sorted(place for place in opposite if place > a):
+            for b, d in combinations(sorted(neighbours[a] & neighbours[c]), 2):
+                if b > a and d not in neighbours[b]:
+                    yield a, b, c, d
 
 
 @dataclass(frozen=True)

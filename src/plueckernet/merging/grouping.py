@@ -96,7 +96,7 @@ class _GroupBuilder:
         poses, covariance = self._proposals(first, second, rows)
         agree, chance = self._agreements(first, second, rows, poses, covariance)
         inside = set(self.poses[first]) | set(self.poses[second])
-        probability = self.evidence.without(rows, inside)  # the triangles to these maps are counted here
+        probability = self.evidence.without(rows, inside)  # the cycles inside these maps are counted here
         edge = self.table.edge[torch.tensor(rows)]
         best = _Join(-math.inf, (), poses[0])
         for seed in range(len(rows)):
