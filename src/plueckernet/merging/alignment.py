@@ -49,7 +49,7 @@ class AlignedEdge:
     accepted: bool
     verdict: str  # in a sentence
     target_T_source: Float[Tensor, "4 4"] | None  # accepted, or the most probable by the registration
-    covariance: Float[Tensor, "7 7"] | None  # of the accepted pose, about the centres of the maps
+    covariance: Float[Tensor, "7 7"] | None  # of the accepted pose, as the graph used it, about the centres of the maps
     alternative: int  # which hypothesis was accepted: 0 is that of the registration; -1 if none
     residual: tuple[float, float] | None  # degrees and distance from the poses of the group
     inlier_distance: float  # threshold of the registration
@@ -194,7 +194,7 @@ def _aligned_edge(
         accepted >= 0,
         _verdict(edge, accepted, group is not None, bool(rows)),
         matrix,
-        edge.hypotheses[accepted].covariance if accepted >= 0 else None,
+        table.covariance[rows[accepted]] if accepted >= 0 else None,
         accepted,
         residual,
         edge.inlier_distance,

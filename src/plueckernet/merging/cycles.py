@@ -17,7 +17,7 @@ reliable.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice, pairwise, product
 
@@ -80,23 +80,22 @@ def short_cycles(table: HypothesisTable, edges: Sequence[MapEdge]) -> list[Cycle
     rows_of = defaultdict(list)
     for row in table.confidence.argsort(descending=True, stable=True).tolist():
         rows_of[int(table.edge[row])].append(row)
-    lists = [list(_triangles(neighbours)), list(islice(_squares(neighbours), _MAX_SQUARES))]
-    return [
-        _combined(table, corners, length, lambda pair, most=most: rows_of[number[pair]][:most])  # type: ignore[misc]
-        for corners, length, most in zip(lists, (3, 4), (None, _SQUARE_HYPOTHESES), strict=True)
-    ]
+    choices = {pair: rows_of[row] for pair, row in number.items()}
+    fewer = {pair: rows[:_SQUARE_HYPOTHESES] for pair, rows in choices.items()}
+    squares = list(islice(_squares(neighbours), _MAX_SQUARES))
+    return [_combined(table, list(_triangles(neighbours)), 3, choices), _combined(table, squares, 4, fewer)]
 
 
 def _combined(
     table: HypothesisTable,
     cycles: Sequence[tuple[int, ...]],
     length: int,
-    rows_of: Callable[[frozenset[int]], Sequence[int]],
+    choices: Mapping[frozenset[int], Sequence[int]],
 ) -> CycleCombinations:
     numbers, chosen = [], []
     for count, corners in enumerate(cycles):
         sides = [frozenset(pair) for pair in zip(corners, (*corners[1:], corners[0]), strict=True)]
-        for combination in product(*(rows_of(side) for side in sides)):
+        for combination in product(*(choices[side] for side in sides)):
             numbers.append(count)
             chosen.append(combination)
     cycle = torch.tensor(numbers, dtype=torch.long)
