@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from plueckernet.cli.align import align
 from plueckernet.cli.apply import apply
 from plueckernet.cli.batch import batch
 from plueckernet.cli.convert import convert
@@ -32,7 +33,9 @@ from plueckernet.cli.weights import app as weights
 from plueckernet.errors import PlueckernetError, printable
 from plueckernet.version import __version__
 
-COMMANDS = (register, refine, batch, apply, view, demo, convert, info, extract, prepare, odometry, train, reproduce)
+COMMANDS = (
+    register, refine, align, batch, apply, view, demo, convert, info, extract, prepare, odometry, train, reproduce,
+)  # fmt: skip
 
 app = typer.Typer(
     name="plueckernet",
