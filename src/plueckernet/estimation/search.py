@@ -51,11 +51,11 @@ class PoseSearch:
         self._presence = 0.0  # probability that a candidate of the rounds so far is right
         self._crowd = 0.0  # mean verification score of other hypotheses
 
-    def run(self, seed: int = 0) -> Assessment:
-        """The candidates after as many rounds as it takes."""
+    def run(self, seed: int = 0, given: Sequence[Pose] = ()) -> Assessment:
+        """The candidates after as many rounds as it takes; given normalized poses compete with them."""
         assessment, judgement = Assessment.nothing(), self._settings.judgement
         enough = max(judgement.clear_confidence, judgement.min_confidence)
-        for assessment in self._rounds(seed):
+        for assessment in self._rounds(seed, self._refined(given) if given else ()):
             if assessment.weighing.confidence >= enough:
                 break
             enough = judgement.min_confidence  # after the first round, in which a repeated place may hide another
@@ -69,6 +69,10 @@ class PoseSearch:
             return Assessment.nothing()
         assessment = next(self._rounds(seed, given))
         return self._completed(assessment.preferring(given[0].refinement))
+
+    def weighed(self, poses: Sequence[Pose]) -> Assessment:
+        """Given normalized poses alone, refined and compared with each other."""
+        return self._assessed(self._refined(poses))
 
     def _with_family(self, assessment: Assessment) -> Assessment:
         """With all poses that a symmetry of either map makes exchangeable with the best one."""
