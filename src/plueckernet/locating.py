@@ -18,9 +18,10 @@ from torch import Tensor
 
 from plueckernet.estimation.assessment import AssessedCandidate, Assessment
 from plueckernet.estimation.evidence import Evidence
-from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, Calibration, Weighing, judge, weigh
+from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, Calibration, Status, Weighing, judge, weigh
 from plueckernet.estimation.maps import MIN_LINES, MapPair
 from plueckernet.estimation.matching import Matches
+from plueckernet.estimation.places import has_places, smaller_is_source
 from plueckernet.estimation.search import PoseSearch
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.estimation.strays import KeptLines
@@ -90,6 +91,18 @@ def located(part: LineSet, index: LineIndex, matcher: LineMatcher, options: RunO
         weighed = _searched(searches, matcher.calibration or DESCRIPTOR_CALIBRATION, options.settings)
         result = _result(weighed, matcher, record)
     return _of_whole(result, weighed.entries[0].search, kept, counts)
+
+
+def smaller_in_larger(
+    source: LineSet, target: LineSet, maps: MapPair, matcher: LineMatcher, options: RunOptions
+) -> RegistrationResult | None:
+    """The result if the map of much smaller extent is found in the other; None if neither is, or if it is not found."""
+    if not has_places(maps) or maps.all_source.half_length is None:
+        return None
+    part_is_source = smaller_is_source(maps)
+    part, whole = (source, target) if part_is_source else (target, source)
+    result = located(part, LineIndex.build(whole), matcher, replace(options, part_is_source=part_is_source))
+    return None if result.status is Status.FAILED else result
 
 
 class _PlaceSearch:

@@ -23,6 +23,7 @@ from plueckernet.geometry.arrays import ArrayLike
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
 from plueckernet.io.inputs import LinesLike, as_lines
+from plueckernet.locating import RunOptions, smaller_in_larger
 from plueckernet.matchers import MatcherSource, load_matcher
 from plueckernet.result import RegistrationResult, RunRecord, assemble_result
 from plueckernet.stages import StageClock
@@ -57,6 +58,10 @@ def register(
         line_matcher = load_matcher(matcher, device)
         maps = settings.normalize(source.to(device), target.to(device))
         unit_warnings = _warn_about_units(source, target)
+    options = RunOptions(settings, seed, device, stage, warnings=unit_warnings)
+    located = smaller_in_larger(source, target, maps, line_matcher, options)
+    if located is not None:  # one map is a small part of the other
+        return _of_whole_maps(located, kept, counts)
     match = partial(line_matcher.putative_matches, limit=settings.max_matches)
     with stage("match"):
         matches = match(maps)

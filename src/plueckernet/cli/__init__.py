@@ -19,6 +19,7 @@ from plueckernet.cli.demo import demo
 from plueckernet.cli.evaluate import app as evaluate
 from plueckernet.cli.extract import extract
 from plueckernet.cli.info import info
+from plueckernet.cli.locate import locate
 from plueckernet.cli.odometry import odometry
 from plueckernet.cli.prepare import prepare
 from plueckernet.cli.refine import refine
@@ -31,7 +32,7 @@ from plueckernet.cli.weights import app as weights
 from plueckernet.errors import PlueckernetError, printable
 from plueckernet.version import __version__
 
-COMMANDS = (register, refine, apply, view, demo, convert, info, extract, prepare, odometry, train, reproduce)
+COMMANDS = (register, refine, locate, apply, view, demo, convert, info, extract, prepare, odometry, train, reproduce)
 
 app = typer.Typer(
     name="plueckernet",

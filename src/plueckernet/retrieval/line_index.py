@@ -92,6 +92,11 @@ class LineIndex:
         nearest = start + along[:, None] * self.lines.direction
         return ((nearest - centre).norm(dim=-1) < radius).nonzero()[:, 0]
 
+    def covers(self, lines: LineSet) -> bool:
+        """Whether this is the index of these lines."""
+        endpoints, own = lines.endpoints, self.lines.endpoints
+        return endpoints is not None and own is not None and torch.equal(endpoints.to(own), own)
+
     def save(self, path: str | Path) -> None:
         """Write the index; an existing file stays whole if writing fails."""
         about = {"kind": _KIND, "version": _VERSION, "tolerance": json.dumps(self.tolerance)}
