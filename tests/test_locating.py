@@ -4,12 +4,12 @@ import math
 
 import pytest
 import torch
-from tests.retrieval.sites_for_tests import SPACING, part_of, room, row_of_rooms
+from tests.retrieval.sites_for_tests import SPACING, part_of, row_of_rooms
 
 import plueckernet as pn
 from plueckernet.locating import _compared
 
-SETTINGS = pn.RegistrationSettings(max_lines=120)
+SETTINGS = pn.RegistrationSettings(max_lines=60)  # fewer than the site has
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +31,7 @@ def test_a_part_is_found_and_rows_are_those_of_the_whole(index: pn.LineIndex) ->
     assert result.num_lines == (len(part), len(index))
     moved = (truth @ part).midpoints()[result.inliers[:, 0]]
     assert float((moved - index.lines.midpoints()[result.inliers[:, 1]]).norm(dim=-1).median()) < 0.1
-    assert pn.RegistrationResult.load  # the JSON is that of `register`
-    assert set(result.to_dict()) == set(pn.register(part, part, matcher="descriptors").to_dict())
+    assert result.evidence.runner_up_ratio is None or result.evidence.runner_up_ratio < 0.5
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -53,10 +52,11 @@ def test_the_same_input_gives_the_same_output(index: pn.LineIndex) -> None:
     first, second = (pn.locate(part, index, matcher="descriptors").to_dict() for _ in range(2))
     first.pop("timings"), second.pop("timings")
     assert first == second
+    assert first["num_inliers"] == len(first["inliers"]) > 0.5 * len(part)
 
 
 def test_a_place_that_is_there_twice_is_ambiguous() -> None:
-    whole = row_of_rooms((0, 1, 2, 1, 3))
+    whole = row_of_rooms((0, 1, 2, 1))
     part, truth = part_of(whole, SPACING, 2)
     result = pn.locate(part, whole, matcher="descriptors")
     assert result.status is pn.Status.AMBIGUOUS
@@ -65,11 +65,6 @@ def test_a_place_that_is_there_twice_is_ambiguous() -> None:
     poses = [result.target_T_source, *(alternative.target_T_source for alternative in result.alternatives)]
     assert any(close(pose, truth, part) for pose in poses)
     assert any(close(pose, other, part) for pose in poses)
-
-
-def test_a_room_that_is_not_there_is_not_accepted(index: pn.LineIndex) -> None:
-    part, _ = part_of(room(11), 0.0, 3)
-    assert not pn.locate(part, index, matcher="descriptors").ok
 
 
 def test_parts_of_parallel_lines_fail_with_a_reason(index: pn.LineIndex) -> None:

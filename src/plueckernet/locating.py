@@ -1,15 +1,15 @@
 """Find a part in a large map: places by an index, registration there, and all places against each other.
 
-The part is registered to the lines around each place, so that unit, inlier threshold and evidence are those of two maps of
-like size, for which the confidence is calibrated. The candidates of all places are then weighed together: a place that
-exists twice makes the result ambiguous.
+The part is registered to the lines around each place, so that unit, inlier threshold and evidence are those of two maps
+of like size, for which the confidence is calibrated. The candidates of all places are then weighed together: a place
+that exists twice makes the result ambiguous.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import torch
@@ -36,6 +36,7 @@ from plueckernet.retrieval.votes import Place
 from plueckernet.stages import StageClock
 
 _PLACES = 8  # that the part is compared with
+_RIVAL = 0.2  # of the votes of the best place, from which on another may be as good
 _SEARCHED = 3  # of them, at most, that are searched for other poses than that of the votes
 _PLACE_LINES = 400  # longest lines of the part and of a place that are matched and verified
 _MARGIN = 1.1  # radius of a place over that of the part
@@ -54,8 +55,8 @@ def locate(
 ) -> RegistrationResult:
     """Find ``whole_T_part``, the ``target_T_source`` of the result, for a part of a few hundred lines of a large map.
 
-    ``whole`` is a :class:`~plueckernet.LineIndex`, which is built once for many parts, or a map, which is indexed first. The
-    other arguments and the result are those of :func:`~plueckernet.register`. Both maps must be segments.
+    ``whole`` is a :class:`~plueckernet.LineIndex`, built once for many parts, or a map, which is indexed first.
+    The other arguments and the result are those of :func:`~plueckernet.register`. Both maps must be segments.
     """
     stage = StageClock(on_stage)
     with stage("prepare"):
@@ -68,7 +69,7 @@ def locate(
 class RunOptions:
     """How a part is looked for."""
 
-    settings: RegistrationSettings = RegistrationSettings()
+    settings: RegistrationSettings = field(default_factory=RegistrationSettings)
     seed: int = 0
     device: str = "cpu"
     stage: StageClock | None = None
@@ -84,11 +85,10 @@ def located(part: LineSet, index: LineIndex, matcher: LineMatcher, options: RunO
     with stage("match"):
         places = index.places(kept.lines, _PLACES)
     with torch.inference_mode():
-        searches = _place_searches(kept.lines, index, places, matcher, options)
+        weighed = _best_places(kept.lines, index, places, matcher, options)
         record = RunRecord(matcher.name, options.settings, options.seed, stage.seconds, options.warnings)
-        if not searches:
+        if weighed is None:
             return RegistrationResult.without_pose("no place of the large map resembles the small one", counts, record)
-        weighed = _searched(searches, matcher.calibration or DESCRIPTOR_CALIBRATION, options.settings)
         result = _result(weighed, matcher, record)
     return _of_whole(result, weighed.entries[0].search, kept, counts)
 
@@ -114,8 +114,12 @@ class _PlaceSearch:
         midpoint = part.midpoints()
         radius = float((midpoint - midpoint.median(0).values).norm(dim=-1).max())
         self.rows = index.rows_around(place.centre, _MARGIN * radius)
-        self.part_is_source, self._seed, self._stage = options.part_is_source, options.seed, options.stage or StageClock()
-        self.searched, self.assessment, self.members = False, Assessment.nothing(), 1
+        self.part_is_source, self._seed, self._stage = (
+            options.part_is_source,
+            options.seed,
+            options.stage or StageClock(),
+        )
+        self.searched, self.assessment = False, Assessment.nothing()
         if len(self.rows) < MIN_LINES:
             return
         sides = part.to(options.device), index.lines[self.rows].to(options.device)
@@ -133,7 +137,20 @@ class _PlaceSearch:
     def run(self) -> None:
         """Let other poses compete with that of the votes."""
         self.assessment = self._search.run(self._seed, [self.maps.normalized_pose(self._pose)])
-        self.searched, self.members = True, self.assessment.members
+        self.searched = True
+
+    def follow(self, other: _PlaceSearch) -> None:
+        """Add the pose that differs from that of the votes as the best of another place does from that of its votes.
+
+        The same pairs of lines vote for a place that exists twice, so that both poses of votes have the same error.
+        """
+        best = other.maps.original_pose(other.assessment.candidates[0].refinement.pose)
+        if self.part_is_source:
+            pose = self._pose @ (other._pose.inverse() @ best)
+        else:
+            pose = (best @ other._pose.inverse()) @ self._pose
+        poses = [self.maps.normalized_pose(pose), self.maps.normalized_pose(self._pose)]
+        self.assessment = self._search.weighed(poses)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,36 +170,43 @@ class _Weighed:
     weighing: Weighing
 
 
-def _place_searches(
+def _best_places(
     part: LineSet, index: LineIndex, places: Sequence[Place], matcher: LineMatcher, options: RunOptions
-) -> list[_PlaceSearch]:
-    """The places in which the pose of the votes explains lines, with one inlier threshold for all."""
+) -> _Weighed | None:
+    """The candidates of the places with as many votes as the best; of the others, too, if none of these is sure."""
+    calibration, judgement = matcher.calibration or DESCRIPTOR_CALIBRATION, options.settings.judgement
     settings = replace(options.settings, max_lines=min(_PLACE_LINES, options.settings.max_lines))
+    rivals = sum(place.score >= _RIVAL * places[0].score for place in places)
     searches: list[_PlaceSearch] = []
-    for place in places:
-        search = _PlaceSearch(part, index, place, matcher, replace(options, settings=settings))
-        if search.assessment.candidates:
-            searches.append(search)
-            distance = search.maps.threshold.distance * search.maps.unit
-            settings = replace(settings, inlier_distance=settings.inlier_distance or distance)
-    return searches
+    weighed = None
+    for batch in (places[:rivals], places[rivals:]):
+        for place in batch:
+            search = _PlaceSearch(part, index, place, matcher, replace(options, settings=settings))
+            if search.assessment.candidates:
+                searches.append(search)
+                distance = search.maps.threshold.distance * search.maps.unit
+                settings = replace(settings, inlier_distance=settings.inlier_distance or distance)  # the same for all
+        weighed = _searched(searches, calibration, options.settings) if searches else None
+        if weighed is not None and weighed.weighing.presence >= judgement.min_confidence:
+            break
+    return weighed
 
 
-def _searched(
-    searches: Sequence[_PlaceSearch], calibration: Calibration, settings: RegistrationSettings
-) -> _Weighed:
+def _searched(searches: Sequence[_PlaceSearch], calibration: Calibration, settings: RegistrationSettings) -> _Weighed:
     """The candidates after the place of the best, and others as long as nothing is sure, have been searched."""
     weighed = _weighed_together(searches, calibration, settings)
-    for _ in range(_SEARCHED):
+    while True:
         best = weighed.entries[0].search
         if best.searched and weighed.weighing.presence >= settings.judgement.min_confidence:
-            break
+            return weighed
         pending = [entry.search for entry in weighed.entries if not entry.search.searched]
-        if not pending:
-            break
+        if not pending or sum(search.searched for search in searches) >= _SEARCHED:
+            return weighed
         pending[0].run()
+        for other in searches:
+            if not other.searched:
+                other.follow(pending[0])
         weighed = _weighed_together(searches, calibration, settings)
-    return weighed
 
 
 def _weighed_together(

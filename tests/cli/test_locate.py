@@ -33,9 +33,7 @@ def test_the_index_is_built_once_and_the_result_is_the_same(folder: Path, tmp_pa
     assert results[0].target_T_source.matrix().tolist() == results[1].target_T_source.matrix().tolist()
 
 
-def test_the_index_of_another_map_is_refused(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_index_of_another_map_is_refused(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     index = tmp_path / "site.index"
     LineIndex.build(room(9)).save(index)
     before = index.read_bytes()

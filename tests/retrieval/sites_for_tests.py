@@ -8,14 +8,14 @@ from plueckernet.geometry import LineSet, Pose
 SPACING = 25.0  # m
 
 
-def room(seed: int, count: int = 150) -> LineSet:
+def room(seed: int, count: int = 90) -> LineSet:
     """The longest lines of a house, about its centre."""
     scene = make_scene("indoor", seed)
     rows = scene.lengths().topk(min(count, len(scene))).indices.sort().values
     return LineSet.from_segments((scene.shifted(scene.centre())).endpoints[rows])
 
 
-def row_of_rooms(seeds: tuple[int, ...] = (0, 1, 2, 3, 4, 5)) -> LineSet:
+def row_of_rooms(seeds: tuple[int, ...] = (0, 1, 2, 3)) -> LineSet:
     shift = torch.tensor([SPACING, 0.0, 0.0], dtype=torch.float64)
     return LineSet.from_segments(torch.cat([room(seed).endpoints + i * shift for i, seed in enumerate(seeds)]))
 

@@ -19,7 +19,7 @@ def index() -> LineIndex:
     return LineIndex.build(row_of_rooms())
 
 
-@pytest.mark.parametrize("number", [0, 3, 5])
+@pytest.mark.parametrize("number", [0, 3])
 def test_the_place_of_a_part_is_the_first(index: LineIndex, number: int) -> None:
     part, whole_T_part = part_of(index.lines, number * SPACING, number)
     places = index.places(part, 3)
@@ -140,16 +140,16 @@ def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
 
 def test_maps_of_one_room_are_candidate_pairs() -> None:
     maps = []
-    for seed in range(5):
+    for seed in range(4):
         for side in (0, 1):
             lines = room(seed)
             rows = lines.midpoints()[:, 0].argsort()
             half = rows[: 2 * len(rows) // 3] if side else rows[len(rows) // 3 :]
             maps.append(part_of(LineSet.from_segments(lines.endpoints[half]), 0.0, 2 * seed + side)[0])
     pairs = candidate_pairs(maps, per_map=2)
-    assert set(pairs[:5]) == {(2 * seed, 2 * seed + 1) for seed in range(5)}
+    assert set(pairs[:4]) == {(2 * seed, 2 * seed + 1) for seed in range(4)}
     assert all(first < second for first, second in pairs)
-    assert len(pairs) <= 20
+    assert len(pairs) <= 16
 
 
 def test_one_map_has_no_pairs() -> None:

@@ -19,7 +19,9 @@ def locate(
     whole: Annotated[Path, typer.Argument(metavar="WHOLE", help="Large line map or point cloud.")],
     index: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Index of WHOLE: used if the file exists, otherwise built and written to it."),
+        typer.Option(
+            metavar="FILE", help="Index of WHOLE: used if the file exists, otherwise built and written to it."
+        ),
     ] = None,
     json_file: opt.JsonOption = None,
     aligned: opt.AlignedOption = None,

@@ -86,7 +86,7 @@ class LineIndex:
 
     def rows_around(self, centre: Float[Tensor, "3"], radius: float) -> Int[Tensor, " k"]:
         """Lines that pass within a distance of a point."""
-        start, end = self.lines.endpoints.unbind(1)  # type: ignore[union-attr]
+        start = self.lines.midpoints() - self.lines.direction * (self.lines.lengths() / 2)[:, None]
         length = self.lines.lengths()
         along = ((centre - start) * self.lines.direction).sum(-1).clamp_min(0).minimum(length)
         nearest = start + along[:, None] * self.lines.direction
@@ -157,5 +157,5 @@ def _check_rows(path: str | Path, rows: Tensor, count: int) -> None:
     """The rows of a file by a stranger: within the map, of two lines, and no more than are ever built."""
     if len(rows) > _MAX_PAIRS_PER_LINE * count:
         raise FormatError(path, f"line index: {len(rows)} pairs are too many for {count} lines")
-    if len(rows) and not (0 <= int(rows.min()) and int(rows.max()) < count and bool((rows[:, 0] != rows[:, 1]).all())):
+    if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < count and bool((rows[:, 0] != rows[:, 1]).all())):
         raise FormatError(path, f"line index: pairs of lines that the map of {count} lines does not have")

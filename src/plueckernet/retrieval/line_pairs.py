@@ -1,11 +1,11 @@
 r"""Pairs of neighbouring lines that cross at an angle: what a rigid motion leaves as it is, and the frame they define.
 
-The common perpendicular of lines ``i`` and ``j`` meets them at the feet ``f_i`` and ``f_j``. Each direction is turned so
-that the midpoint of the segment lies ahead of the foot, ``m_i = f_i + a_i d_i`` with ``a_i >= 0``. Then the angle between
-``d_i`` and ``d_j``, the signed gap ``(f_j - f_i) . n`` along ``n = d_i x d_j / |d_i x d_j|`` and both offsets ``a`` are the
-same in every frame, differ from those of the mirror image, and do not depend on the order of the end points. The axes
-``(d_i + d_j) / |d_i + d_j|`` and ``n`` and the point between the feet are a frame, so that a pair of one map and a pair of
-another determine a pose.
+The common perpendicular of lines ``i`` and ``j`` meets them at the feet ``f_i`` and ``f_j``. Each direction is turned
+so that the midpoint of the segment lies ahead of the foot, ``m_i = f_i + a_i d_i`` with ``a_i >= 0``. Then the angle
+between ``d_i`` and ``d_j``, the signed gap ``(f_j - f_i) . n`` along ``n = d_i x d_j / |d_i x d_j|`` and both offsets
+``a`` are the same in every frame, differ from those of the mirror image, and do not depend on the order of the end
+points. The axes ``(d_i + d_j) / |d_i + d_j|`` and ``n`` and the point between the feet are a frame, so that a pair of
+one map and a pair of another determine a pose.
 """
 
 from __future__ import annotations

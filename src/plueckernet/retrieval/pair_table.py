@@ -66,9 +66,7 @@ class PairTable:
         same = (self._angle[hit] - pairs.angle()[query]).abs() < _SAME_ANGLE
         return query[same], hit[same]
 
-    def _shapes(
-        self, rows: Int[Tensor, "k 2"]
-    ) -> tuple[Int[Tensor, " k"], Float[Tensor, "k 3"], Float[Tensor, " k"]]:
+    def _shapes(self, rows: Int[Tensor, "k 2"]) -> tuple[Int[Tensor, " k"], Float[Tensor, "k 3"], Float[Tensor, " k"]]:
         pairs = LinePairs.of(self._segments, rows)
         lengths = pairs.lengths()
         return _packed((lengths / (_CELL * self.tolerance)).floor()), lengths, pairs.angle()

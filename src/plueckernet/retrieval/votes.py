@@ -1,8 +1,8 @@
 """Places of a part in a whole, by votes: every pair of lines of the part that a pair of the whole resembles is a pose.
 
-A pair of neighbouring lines of the part resembles many pairs of a large map, and each of them says where the middle of the
-part would be and how it would be turned. The right ones agree; the others are spread over the whole. Pairs that resemble
-few others say most, so that the votes of a pair share one vote among them, and the rarest pairs vote first.
+A pair of neighbouring lines of the part resembles many pairs of a large map, and each of them says where the middle of
+the part would be and how it would be turned. The right ones agree; the others are spread over the whole. Pairs that
+resemble few others say most, so that the votes of a pair share one vote among them, and the rarest pairs vote first.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def voted_places(votes: PoseVotes, centre: Float[Tensor, "3"], cell: float, coun
         if len(centres) and bool(((centres - middle).square().sum(-1) < cell**2).any()):
             continue
         centres = torch.cat([centres, middle[None]])
-        places.append(_place(votes, rows, centre))
+        places.append(_place(votes, rows, centre, cell / 2))
         if len(places) == _MAX_PLACES:
             break
     return _apart(sorted(places, key=lambda place: -place.score), cell, count)
@@ -121,12 +121,13 @@ def _windows(votes: PoseVotes, cell: float) -> list[Int[Tensor, " w"]]:
     return [row[int(start[number]) : int(start[number] + size[number])] for number in best]
 
 
-def _place(votes: PoseVotes, rows: Int[Tensor, " w"], centre: Float[Tensor, "3"]) -> Place:
-    """The rotation that most votes of a window agree with, and the mean of those votes."""
+def _place(votes: PoseVotes, rows: Int[Tensor, " w"], centre: Float[Tensor, "3"], radius: float) -> Place:
+    """The mean of the votes of a window that agree with the vote that most agree with."""
     entries, weight = votes.rotation[rows].flatten(1), votes.weight[rows]
-    seeds = entries[torch.linspace(0, len(rows) - 1, min(_SEEDS, len(rows))).long()]
-    same = ((seeds @ entries.mT - 1) / 2 > _SAME_ROTATION).float()
-    members = rows[same[(same @ weight).argmax()] > 0]
+    seeds = torch.linspace(0, len(rows) - 1, min(_SEEDS, len(rows))).long()
+    same = (entries[seeds] @ entries.mT - 1) / 2 > _SAME_ROTATION
+    same &= torch.cdist(votes.centre[rows[seeds]], votes.centre[rows]) < radius
+    members = rows[same[(same.float() @ weight).argmax()]]
     u, _, vt = torch.linalg.svd(votes.rotation[members].double().mean(0))
     sign = torch.tensor([1.0, 1.0, float(torch.linalg.det(u @ vt).sign())], dtype=torch.float64)
     rotation = (u * sign) @ vt
