@@ -35,7 +35,7 @@ from plueckernet.retrieval.votes import Place
 from plueckernet.stages import StageClock
 
 _PLACES = 8  # that the part is compared with
-_RIVAL = 0.2  # of the votes of the best place, from which on another may be as good
+_MIN_VOTES_RATIO = 0.2  # of the votes of the best place, from which on another may be as good
 _SEARCHED = 3  # of them, at most, that are searched for other poses than that of the votes
 _PLACE_LINES = 400  # longest lines of the part and of a place that are matched and verified
 _MARGIN = 1.1  # radius of a place over that of the part
@@ -179,10 +179,10 @@ def _best_places(
     """The candidates of the places with as many votes as the best; of the others, too, if none of these is sure."""
     calibration, judgement = matcher.calibration or DESCRIPTOR_CALIBRATION, options.settings.judgement
     settings = replace(options.settings, max_lines=min(_PLACE_LINES, options.settings.max_lines))
-    rivals = sum(place.score >= _RIVAL * places[0].score for place in places)
+    num_first = sum(place.score >= _MIN_VOTES_RATIO * places[0].score for place in places)
     searches: list[_PlaceSearch] = []
     weighed = None
-    for batch in (places[:rivals], places[rivals:]):
+    for batch in (places[:num_first], places[num_first:]):
         for place in batch:
             search = _PlaceSearch(part, index, place, matcher, replace(options, settings=settings))
             if search.assessment.candidates:

@@ -15,6 +15,7 @@ from plueckernet.errors import InputError, UnitWarning, WorkerLostError
 from plueckernet.estimation.assessment import counted_motions, height_warning
 from plueckernet.estimation.extents import unit_warning
 from plueckernet.estimation.judgement import judge
+from plueckernet.estimation.maps import check_maps
 from plueckernet.estimation.search import RegisteredMaps, pose_around, search_pose
 from plueckernet.estimation.settings import RegistrationSettings, direction
 from plueckernet.estimation.similarity.search import (
@@ -70,6 +71,7 @@ def register(  # noqa: PLR0913 - two of them, scale and up, say what is searched
     source, target = (side.lines for side in kept)
     with stage("prepare"):
         line_matcher = load_matcher(matcher, device)
+        check_maps(source, target)
         said = _warn_about_units(source, target) if scales is None else ()
     lines, matching = (source.to(device), target.to(device)), line_matcher.matching(settings)
     if scales is None and settings.up is None:

@@ -18,7 +18,7 @@ from plueckernet.report.histogram import histogram_svg
 from plueckernet.report.scene import ShownPose, colour_range, ellipsoid_axes, found_scale
 from plueckernet.report.words import (
     IN_REPORT,
-    Place,
+    Medium,
     as_sentence,
     confidence_digits,
     matrix_rows,
@@ -52,7 +52,7 @@ class About:
     notes: tuple[str, ...] = ()  # from reading the maps
 
 
-def cards_html(result: RegistrationResult, shown: Sequence[ShownPose], about: About, place: Place = IN_REPORT) -> str:
+def cards_html(result: RegistrationResult, shown: Sequence[ShownPose], about: About, place: Medium = IN_REPORT) -> str:
     """All cards of a result, the most important first."""
     cards = [("verdict", _verdict(result, about, place)), *_sections(result, shown, about)]
     return "\n".join(f'<section class="card {kind}">{text}</section>' for kind, text in cards)
@@ -75,7 +75,7 @@ def _sections(result: RegistrationResult, shown: Sequence[ShownPose], about: Abo
     yield "settings", _settings(result)
 
 
-def _verdict(result: RegistrationResult, about: About, place: Place) -> str:
+def _verdict(result: RegistrationResult, about: About, place: Medium) -> str:
     text = verdict(result, place)
     warnings = "".join(f'<p class="warning">{escape(sentence)}</p>' for sentence in text.warnings)
     advice = f'<p class="advice"><b>Next:</b> {_options_marked(text.advice)}</p>' if text.advice else ""

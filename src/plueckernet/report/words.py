@@ -42,7 +42,7 @@ class Case(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Place:
+class Medium:
     """Where the reader of a verdict sees the poses."""
 
     pose: str
@@ -51,9 +51,9 @@ class Place:
 
 
 _REPORT_OR_VIEWER = "in the report (--report) or the viewer (plueckernet view)"
-IN_TERMINAL = Place(_REPORT_OR_VIEWER, _REPORT_OR_VIEWER)
-IN_REPORT = Place("in the picture", "in the table below")
-IN_VIEWER = Place("in the picture", "in the table of poses", "Refine from here improves a correct one")
+IN_TERMINAL = Medium(_REPORT_OR_VIEWER, _REPORT_OR_VIEWER)
+IN_REPORT = Medium("in the picture", "in the table below")
+IN_VIEWER = Medium("in the picture", "in the table of poses", "Refine from here improves a correct one")
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ PICTURE_TITLES = {
 BEFORE_TITLE = "before registration, each map in its own frame"
 
 
-def verdict(result: RegistrationResult, place: Place = IN_TERMINAL) -> VerdictText:
+def verdict(result: RegistrationResult, place: Medium = IN_TERMINAL) -> VerdictText:
     """The status and the confidence of a result in words."""
     case = verdict_case(result)
     values = {
@@ -206,7 +206,7 @@ def _ambiguous_case(result: RegistrationResult) -> Case:
     return Case.SEVERAL if result.confidence <= even + 1e-9 else Case.SEVERAL_UNNUMBERED
 
 
-def _advice(result: RegistrationResult, case: Case, place: Place) -> str:
+def _advice(result: RegistrationResult, case: Case, place: Medium) -> str:
     """What to do next, in one or two sentences; a doubt about the units comes before everything else."""
     if any(not warning.endswith(LEFT_OUT) for warning in result.warnings):
         return UNITS_ADVICE
