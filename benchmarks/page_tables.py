@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from benchmarks import confidence_page, networks, networks_designs
+from benchmarks import confidence_page, cost_tables, networks, networks_designs
 from benchmarks.harness import RESULTS
 from benchmarks.sensitivity import table as settings_table
 from benchmarks.sensor_results import OdometryValues, ScanGroup, ScanValues
@@ -222,6 +222,9 @@ TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[], Iterator[str]]]] = {
     "calibration": ("reliability.md", _CONFIDENCES, confidence_page.calibration),
     "kinds": ("reliability.md", _CONFIDENCES[:2], confidence_page.kinds),
     "acceptance": ("reliability.md", _ACCEPTANCES, confidence_page.accepted),
+    "units": ("batch.md", ("costs",), cost_tables.units),
+    "workers": ("batch.md", (), cost_tables.start),
+    "scenario": ("batch.md", (), cost_tables.scenario),
 }
 
 

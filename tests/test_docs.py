@@ -25,6 +25,7 @@ from plueckernet.io import write_lines
 
 DOCS = Path(__file__).parents[1] / "docs"
 NEEDS_DATA = {  # these are only compiled
+    "batch.md": "pyarrow, and a main module that workers can import",
     "datasets.md": "prepared datasets",
     "extraction.md": "a scan",
     "odometry.md": "a sequence",

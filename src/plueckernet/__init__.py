@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from plueckernet.geometry import LineSet, Pose, Similarity
     from plueckernet.io import read_lines, write_lines
     from plueckernet.matchers import LineMatcher, load_matcher
+    from plueckernet.merging import Alignment, align
     from plueckernet.models.weights import load_pretrained
     from plueckernet.registration import refine, register, register_many
     from plueckernet.report import write_report
     from plueckernet.result import RegistrationResult
 
 _HOMES = {
+    "Alignment": "merging",
     "DegenerateError": "errors",
     "FormatError": "errors",
     "InputError": "errors",
@@ -36,6 +38,7 @@ _HOMES = {
     "RegistrationSettings": "estimation.settings",
     "Similarity": "geometry",
     "Status": "estimation.judgement",
+    "align": "merging",
     "coincident_lines": "coincidence",
     "extract_lines": "extraction",
     "load_matcher": "matchers",
@@ -49,6 +52,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Alignment",
     "DegenerateError",
     "FormatError",
     "InputError",
@@ -61,6 +65,7 @@ __all__ = [
     "Similarity",
     "Status",
     "__version__",
+    "align",
     "coincident_lines",
     "extract_lines",
     "load_matcher",

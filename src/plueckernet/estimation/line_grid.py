@@ -18,7 +18,7 @@ from torch.nn.functional import normalize, one_hot
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold
 from plueckernet.geometry.pose import Pose
 
-_NUMBER_BITS = 20  # of a cell
+_NUMBERS_PER_ENTRY = 8  # cells that can be told apart, for each line in each of its cells
 _CUBE_BITS = 40  # of a cube of space
 _FACTORS = 73_856_093, 19_349_663, 83_492_791, 49_979_693  # primes; they spread neighbouring cells over the numbers
 _ANGLES_PER_PATCH = 2.5  # inlier angles across a patch of directions
@@ -41,7 +41,7 @@ class LineGrid:
             1, int(math.pi / 2 / (_ANGLES_PER_PATCH * threshold.angle))
         )  # along an edge of a cube's face
         numbers, self._rows = self._entries(lines, half_length + threshold.distance)
-        count = torch.bincount(numbers, minlength=2**_NUMBER_BITS)
+        count = torch.bincount(numbers, minlength=self._numbers)
         self._count, self._start = count, count.cumsum(0) - count
 
     def misfit(self, poses: Pose, moved: AnchoredLines) -> Float[Tensor, "h m"]:
@@ -71,7 +71,7 @@ class LineGrid:
         self, points: Float[Tensor, "p 3"], directions: Float[Tensor, "p 3"]
     ) -> tuple[Int[Tensor, " c"], Int[Tensor, " c"]]:
         """Rows of points and of the lines in their cells."""
-        number = _number(self._cube(points), _patch(directions, self._patches))
+        number = self._number(self._cube(points), _patch(directions, self._patches))
         count = self._count[number]
         query = torch.arange(len(number), device=number.device).repeat_interleave(count)
         skipped = self._start[number] - (count.cumsum(0) - count)
@@ -89,7 +89,8 @@ class LineGrid:
         entry = torch.arange(len(row), device=row.device).repeat_interleave(count[row])
         first = count.cumsum(0) - count  # of the patches of each line
         place = torch.arange(len(entry), device=row.device) - (count[row].cumsum(0) - count[row])[entry]
-        number, order = _number(cube[entry], patches[new][first[row][entry] + place]).sort()
+        self._numbers = 1 << (_NUMBERS_PER_ENTRY * len(entry)).bit_length()
+        number, order = self._number(cube[entry], patches[new][first[row][entry] + place]).sort()
         return number, row[entry][order]
 
     def _cubes(
@@ -113,10 +114,9 @@ class LineGrid:
         x, y, z = (axis * factor for axis, factor in zip(cube.unbind(-1), _FACTORS[:3], strict=True))
         return (x ^ y ^ z) & (2**_CUBE_BITS - 1)
 
-
-def _number(cube: Int[Tensor, " n"], patch: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
-    """The number of each cell."""
-    return (cube ^ patch * _FACTORS[3]) & (2**_NUMBER_BITS - 1)
+    def _number(self, cube: Int[Tensor, " n"], patch: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
+        """The number of each cell."""
+        return (cube ^ patch * _FACTORS[3]) & (self._numbers - 1)
 
 
 def _patch(direction: Float[Tensor, "*n 3"], patches: int) -> Int[Tensor, "*n"]:

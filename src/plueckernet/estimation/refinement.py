@@ -37,6 +37,7 @@ from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold
 from plueckernet.estimation.verification import MapScorer
 from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.residuals import NoiseModel, Residuals, line_residuals, variances, whitened
+from plueckernet.geometry.upright import allowed_motions
 from plueckernet.settings import check_at_least, check_fraction, check_positive
 
 # Halving these or raising them by half changed no result of `python -m benchmarks.sensitivity_registration`. Its maps
@@ -85,6 +86,11 @@ class RefinementSettings:
     search: SearchSettings = field(default_factory=SearchSettings)
     noise: NoiseSettings = field(default_factory=NoiseSettings)
     correspondence: CorrespondenceSettings = field(default_factory=CorrespondenceSettings)
+    up: tuple[float, float, float] | None = None  # the vertical that the rotation keeps; set by `RegistrationSettings`
+
+    def allowed(self, jacobian: Float[Tensor, "*batch 6"]) -> Float[Tensor, "*batch 6"]:
+        """Derivatives by the pose, along the motions that are allowed."""
+        return jacobian if self.up is None else allowed_motions(jacobian, jacobian.new_tensor(self.up))
 
     def __post_init__(self) -> None:
         check_at_least(self, 1, "iterations", "final_iterations", "candidate_iterations", "candidate_final_iterations")
@@ -193,7 +199,7 @@ def refine_pose(
     if fit is None:
         return None
     converged = stable or fit.step < settings.converged_step
-    covariance = _covariance(fit, estimated=not known.complete)
+    covariance = settings.allowed(settings.allowed(_covariance(fit, estimated=not known.complete)).mT)
     inlier = pairs.mutual_best(fit.weight) & (fit.weight > settings.min_match_probability)
     return Refinement(pose, covariance, pairs.rows[inlier], model, converged)
 
@@ -281,6 +287,7 @@ def _fit(
     scale = direction_variance_scale(square, free)
     gain, shift, turned = variances(residuals, (sp, sd * scale.sqrt()), (tp, td * scale.sqrt()))
     value, jacobian = whitened(residuals, gain, shift, turned)
+    jacobian = settings.allowed(jacobian)
     position = (-value[:, :2].square().sum(-1) / 2).exp() * pairs.threshold.distance**2 / (2 * shift)
     direction = tail_density(square, free) * pairs.threshold.angle**2 / (2 * turn)
     weight, exclusive = pairs.probability(position, direction, settings.correspondence)

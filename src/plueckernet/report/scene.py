@@ -70,7 +70,7 @@ def as_large_as_target(result: RegistrationResult, source: LineSet) -> LineSet:
 
 def found_scale(result: RegistrationResult) -> float:
     """The scale of the result: 1 unless it was searched for."""
-    return float(getattr(result, "scale", 1.0))
+    return result.scale
 
 
 def scene(result: RegistrationResult, source: LineSet, target: LineSet, shown: Sequence[ShownPose]) -> dict[str, Any]:
