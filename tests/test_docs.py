@@ -172,5 +172,5 @@ def test_the_page_of_the_result_has_the_keys_of_the_json(prelude: dict[str, obje
 def test_the_architecture_names_every_module_of_the_estimation() -> None:
     text = (DOCS / "architecture.md").read_text(encoding="utf-8")
     tree = text[text.index("  estimation/\n") : text.index("  models/ ")]
-    modules = {path.name for path in (DOCS.parent / "src/plueckernet/estimation").glob("*.py")} - {"__init__.py"}
+    modules = {path.name for path in (DOCS.parent / "src/plueckernet/estimation").rglob("*.py")} - {"__init__.py"}
     assert set(re.findall(r"\b[a-z_]+\.py\b", tree)) == modules

@@ -14,8 +14,8 @@ from torch import Tensor
 from plueckernet.errors import InputError, UnitWarning, WorkerLostError
 from plueckernet.estimation.assessment import counted_motions, height_warning
 from plueckernet.estimation.extents import unit_warning
-from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, judge
-from plueckernet.estimation.search import Matching, RegisteredMaps, pose_around, search_pose
+from plueckernet.estimation.judgement import judge
+from plueckernet.estimation.search import RegisteredMaps, pose_around, search_pose
 from plueckernet.estimation.settings import RegistrationSettings, direction
 from plueckernet.estimation.similarity.search import (
     ScaleChoice,
@@ -29,6 +29,7 @@ from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.similarity import Transform, motion_from_matrix
 from plueckernet.io.inputs import LinesLike, as_lines
+from plueckernet.locating import RunOptions, smaller_in_larger
 from plueckernet.matchers import LineMatcher, MatcherSource, load_matcher
 from plueckernet.parallel import Executor, InlineExecutor, ProcessExecutor, in_order
 from plueckernet.result import RegistrationResult, RunRecord, assemble_result, with_scale
@@ -70,8 +71,13 @@ def register(  # noqa: PLR0913 - two of them, scale and up, say what is searched
     with stage("prepare"):
         line_matcher = load_matcher(matcher, device)
         said = _warn_about_units(source, target) if scales is None else ()
+    lines, matching = (source.to(device), target.to(device)), line_matcher.matching(settings)
+    if scales is None and settings.up is None:
+        options = RunOptions(settings, seed, device, stage, warnings=said)
+        located = smaller_in_larger(source, target, line_matcher, options)
+        if located is not None:  # one map is a small part of the other
+            return _of_whole_maps(located, kept, counts)
     search = search_pose if scales is None else partial(search_similarity, scales=scales)
-    lines, matching = (source.to(device), target.to(device)), _matching(line_matcher, settings)
     with torch.inference_mode():  # nothing below is differentiated, and operations are many and small
         registered = search(lines, matching, settings, stage, seed)
     return _of_whole_maps(_judged(registered, line_matcher, settings, stage, seed, said), kept, counts)
@@ -100,18 +106,13 @@ def refine(
     lines = kept[0].lines.to(device), kept[1].lines.to(device)
     with stage("prepare"):
         line_matcher = load_matcher(matcher, device)
-        matching = _matching(line_matcher, settings)
+        matching = line_matcher.matching(settings)
     with torch.inference_mode():
         if isinstance(motion, Pose):
             registered = pose_around(lines, matching, settings, stage, motion.to(device))
         else:
             registered = similarity_around(lines, matching, settings, stage, motion.to(device))
     return _of_whole_maps(_judged(registered, line_matcher, settings, stage, 0), kept, counts)
-
-
-def _matching(line_matcher: LineMatcher, settings: RegistrationSettings) -> Matching:
-    match = partial(line_matcher.putative_matches, limit=settings.max_matches, up=settings.up)
-    return Matching(match, line_matcher.calibration or DESCRIPTOR_CALIBRATION, line_matcher.matches_parts)
 
 
 def _judged(

@@ -21,6 +21,7 @@ from plueckernet.cli.demo import demo
 from plueckernet.cli.evaluate import app as evaluate
 from plueckernet.cli.extract import extract
 from plueckernet.cli.info import info
+from plueckernet.cli.locate import locate
 from plueckernet.cli.odometry import odometry
 from plueckernet.cli.prepare import prepare
 from plueckernet.cli.refine import refine
@@ -34,7 +35,8 @@ from plueckernet.errors import PlueckernetError, printable
 from plueckernet.version import __version__
 
 COMMANDS = (
-    register, refine, align, batch, apply, view, demo, convert, info, extract, prepare, odometry, train, reproduce,
+    register, refine, locate, align, batch, apply, view, demo, convert, info, extract, prepare, odometry, train,
+    reproduce,
 )  # fmt: skip
 
 app = typer.Typer(

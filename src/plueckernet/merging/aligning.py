@@ -98,4 +98,4 @@ def _register_pairs(
     options = {"matcher": matcher, "settings": settings.registration, "seed": seed}
     if settings.scale is None:
         return register_many(pairs, **options)  # type: ignore[arg-type]
-    return (register(*pair, scale=settings.scale, **options) for pair in pairs)  # type: ignore[arg-type,call-arg]
+    return (register(*pair, scale=settings.scale, **options) for pair in pairs)  # type: ignore[arg-type]
