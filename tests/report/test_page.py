@@ -17,7 +17,7 @@ from tests.cli.helpers import chaos, house
 from plueckernet.data.protocols import ScanProtocol, unrelated_pair
 from plueckernet.data.scenes import make_scene
 from plueckernet.estimation.judgement import Status
-from plueckernet.geometry import LineSet, Pose
+from plueckernet.geometry import LineSet, Pose, Similarity
 from plueckernet.geometry.pose import rotation_from_quaternion
 from plueckernet.registration import register
 from plueckernet.report import About, report_html, scene, write_report
@@ -267,6 +267,16 @@ def test_a_result_without_candidates_makes_a_page() -> None:
     assert '<label for="progress" id="after">after</label>' in page
     assert result.reason[1:] in Tags(page).text
     assert 'role="meter"' not in page
+
+
+def test_a_source_of_another_scale_is_drawn_as_large_as_in_the_target(result, pair) -> None:
+    small = LineSet.from_segments(pair[0].endpoints / 4)
+    scaled = replace(result, target_T_source=Similarity.from_pose(result.target_T_source, 4.0))
+    page, plain = report_html(scaled, small, pair[1]), report_html(result, *pair)
+    assert "<dt>scale</dt><dd>4</dd>" in page
+    assert "<dt>scale</dt>" not in plain
+    there, here = (drawn(text)["source"]["segments"] for text in (page, plain))
+    np.testing.assert_allclose(numbers(there), numbers(here), atol=1e-5)
 
 
 def test_infinite_lines(pair) -> None:

@@ -15,7 +15,7 @@ import torch
 from plueckernet.estimation.evidence import Evidence
 from plueckernet.estimation.judgement import Status
 from plueckernet.report.histogram import histogram_svg
-from plueckernet.report.scene import ShownPose, colour_range, ellipsoid_axes, found_scale
+from plueckernet.report.scene import ShownPose, colour_range, ellipsoid_axes
 from plueckernet.report.words import (
     IN_REPORT,
     Medium,
@@ -112,9 +112,8 @@ def _pose(result: RegistrationResult) -> str:
     pose, sigmas, axes = result.target_T_source, result.sigmas(), ellipsoid_axes(result)
     if pose is None or sigmas is None or axes is None:
         return ""
-    scale = found_scale(result)
     rows = [
-        *([("scale", f"{scale:.6g}")] if scale != 1 else []),
+        *([("scale", f"{result.scale:.6g}")] if result.scale != 1 else []),
         ("rotation", rotation_words(pose)),
         ("translation", f"({', '.join(translation_digits(pose, sigmas[1]))})"),
         ("one sigma", sigma_words(sigmas)),

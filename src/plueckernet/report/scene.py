@@ -64,13 +64,7 @@ def rigid(motion: Pose | Similarity) -> Pose:
 
 def as_large_as_target(result: RegistrationResult, source: LineSet) -> LineSet:
     """The source, multiplied by the scale that was found; pages show it as large as it is in the target."""
-    scale = found_scale(result)
-    return source if scale == 1 else Similarity.from_pose(Pose.identity(), scale) @ source
-
-
-def found_scale(result: RegistrationResult) -> float:
-    """The scale of the result: 1 unless it was searched for."""
-    return result.scale
+    return source if result.scale == 1 else Similarity.from_pose(Pose.identity(), result.scale) @ source
 
 
 def scene(result: RegistrationResult, source: LineSet, target: LineSet, shown: Sequence[ShownPose]) -> dict[str, Any]:
