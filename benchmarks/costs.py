@@ -26,7 +26,7 @@ from benchmarks.harness import RESULTS, progress, save
 from benchmarks.speed import Pair, pairs
 from plueckernet.batch import BatchPair, PairRegistration, read_batch, run_batch
 from plueckernet.batch.identity import fingerprint
-from plueckernet.batch.rows import ResultRow, result_row
+from plueckernet.batch.rows import ResultRow, load_pyarrow, result_row
 from plueckernet.batch.store import BatchFolder, write_pending, write_table
 from plueckernet.io import read_lines, write_lines
 from plueckernet.parallel import Executor, RayExecutor, TaskOutcome
@@ -68,6 +68,7 @@ def registrations(size: int, same: Sequence[Pair]) -> tuple[dict[str, Any], list
 
 def storage(lines: Pair, results: Sequence[RegistrationResult]) -> dict[str, float]:
     """Reading a map, writing a row, collecting it, and the bytes that it takes."""
+    load_pyarrow()  # once, not for each row
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_lines(folder / "map.obj", lines[0])
