@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
@@ -158,16 +159,18 @@ def register_many(  # noqa: PLR0913 - how it is computed, beside the arguments o
     one on Ray. ``threads`` are those of each process; by default one, or PyTorch's if there is only this process.
     ``on_progress`` is called with the number of complete pairs.
     """
-    work = partial(_registered, matcher=matcher, settings=settings, seed=seed, device=device)
+    single = processes in (0, 1)
+    work = partial(
+        _registered, matcher=matcher, settings=settings, seed=seed, device=device, threads=threads if single else None
+    )
     gpus = torch.cuda.device_count() if device == "cuda" else 0
     executor = processes
     if isinstance(executor, int):
         executor = InlineExecutor() if executor <= 1 else ProcessExecutor(executor, threads or 1, gpus)
-    usual_threads = torch.get_num_threads()
-    if isinstance(executor, InlineExecutor):
-        torch.set_num_threads(threads or usual_threads)
-    try:
-        for complete, outcome in enumerate(in_order(executor.run(work, pairs)), 1):
+    elif threads is not None:
+        raise InputError("threads: an executor has its own number of threads")
+    with closing(in_order(executor.run(work, pairs))) as outcomes:
+        for complete, outcome in enumerate(outcomes, 1):
             if on_progress is not None:
                 on_progress(complete)
             if isinstance(outcome.error, WorkerLostError):
@@ -175,8 +178,6 @@ def register_many(  # noqa: PLR0913 - how it is computed, beside the arguments o
                 yield RegistrationResult.without_pose(str(outcome.error), (0, 0), run)
             else:
                 yield outcome.result()
-    finally:
-        torch.set_num_threads(usual_threads)
 
 
 def _registered(
@@ -184,14 +185,20 @@ def _registered(
     matcher: MatcherSource,
     settings: RegistrationSettings,
     seed: int,
-    device: str = "cpu",
+    device: str,
+    threads: int | None,
 ) -> RegistrationResult:
+    """The result of a pair, failed if its maps cannot be registered; ``threads`` are set meanwhile."""
+    usual_threads = torch.get_num_threads()
+    torch.set_num_threads(threads or usual_threads)
     try:
         return register(*pair, matcher=matcher, settings=settings, seed=seed, device=device)
     except InputError as error:
         run = RunRecord(load_matcher(matcher, device).name, settings, seed)
         counts = [len(side) if isinstance(side, LineSet) else 0 for side in pair]
         return RegistrationResult.without_pose(str(error), (counts[0], counts[1]), run)
+    finally:
+        torch.set_num_threads(usual_threads)
 
 
 def _of_whole_maps(

@@ -34,7 +34,7 @@ def test_every_task_has_an_outcome_and_an_error_ends_nothing(executor: Executor)
 
 
 def test_order_is_restored() -> None:
-    outcomes = [TaskOutcome(place) for place in (2, 0, 1, 4, 3)]
+    outcomes = (TaskOutcome(place) for place in (2, 0, 1, 4, 3))
     assert [outcome.place for outcome in in_order(outcomes)] == [0, 1, 2, 3, 4]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -88,20 +89,23 @@ def _pass(
     """Compute all pairs without a row, so many at a time."""
     size, on_progress = how
     missing = [(number, _absolute(pair)) for number, pair in enumerate(pairs) if number not in folder.done]
+    if not missing:
+        return
     chunks = [tuple(missing[start : start + size]) for start in range(0, len(missing), size)]
     complete = len(pairs) - len(missing)
-    for outcome in executor.run(work, chunks) if chunks else ():
-        new = 0
-        if isinstance(outcome.error, WorkerLostError) and size == 1:
-            number, pair = chunks[outcome.place][0]
-            write_pending(folder.path, error_row(number, pair, str(outcome.error)))
-            new = 1
-        elif not isinstance(outcome.error, WorkerLostError):
-            new = outcome.result()
-        complete += new
-        folder.collect_if_due(new)
-        if on_progress is not None:
-            on_progress(complete, len(pairs))
+    with closing(executor.run(work, chunks)) as outcomes:
+        for outcome in outcomes:
+            new = 0
+            if isinstance(outcome.error, WorkerLostError) and size == 1:
+                number, pair = chunks[outcome.place][0]
+                write_pending(folder.path, error_row(number, pair, str(outcome.error)))
+                new = 1
+            elif not isinstance(outcome.error, WorkerLostError):
+                new = outcome.result()
+            complete += new
+            folder.collect_if_due(new)
+            if on_progress is not None:
+                on_progress(complete, len(pairs))
     folder.collect()
 
 

@@ -7,6 +7,7 @@ own box, so that each is found once and the artificial ends of surfaces in the m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -112,9 +113,10 @@ def tiled(
         reporting = report if isinstance(executor, InlineExecutor) else None
         segments_of = partial(_tile_segments, tiles=tiles, work=work, report=reporting)
         answers = []
-        for complete, outcome in enumerate(in_order(executor.run(segments_of, range(len(boxes)))), 1):
-            answers.append(outcome.result())
-            progress(complete / len(boxes))
+        with closing(in_order(executor.run(segments_of, range(len(boxes))))) as outcomes:
+            for complete, outcome in enumerate(outcomes, 1):
+                answers.append(outcome.result())
+                progress(complete / len(boxes))
         joined = SegmentArrays.joined([answer[0] for answer in answers if answer is not None])
         others = [answer[1] for answer in answers if answer is not None]
         return SegmentArrays(joined.ends + spool.origin, joined.support, joined.residual), others

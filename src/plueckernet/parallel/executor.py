@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -41,7 +42,8 @@ class Executor(Protocol):
         An error of the function is an outcome and ends nothing. A task whose worker dies runs again, at most
         :data:`MAX_ATTEMPTS` times; then its outcome is a :class:`WorkerLostError`. Workers that cannot even start raise
         one. The function, the tasks and the
-        values have to be picklable. Tasks are drawn when a worker is free. To stop early, close the iterator.
+        values have to be picklable. Tasks are drawn when a worker is free. To stop early, close the generator; without
+        that, a program that ends by an error waits for its workers.
         """
         ...
 
@@ -64,15 +66,16 @@ def outcome_of(function: Callable[[Any], Any], place: int, task: Any) -> TaskOut
         return TaskOutcome(place, error=error)
 
 
-def in_order(outcomes: Iterable[TaskOutcome]) -> Iterator[TaskOutcome]:
-    """The same outcomes in the order of their tasks; early ones wait."""
+def in_order(outcomes: Generator[TaskOutcome, None, None]) -> Generator[TaskOutcome, None, None]:
+    """The same outcomes in the order of their tasks; early ones wait. Closing it closes ``outcomes``."""
     waiting: dict[int, TaskOutcome] = {}
     place = 0
-    for outcome in outcomes:
-        waiting[outcome.place] = outcome
-        while place in waiting:
-            yield waiting.pop(place)
-            place += 1
+    with closing(outcomes):
+        for outcome in outcomes:
+            waiting[outcome.place] = outcome
+            while place in waiting:
+                yield waiting.pop(place)
+                place += 1
 
 
 class PendingTasks:
