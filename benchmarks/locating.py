@@ -64,19 +64,19 @@ def random_part(whole: pn.LineSet, seed: int) -> tuple[pn.LineSet, pn.Pose]:
 
 def outcome_of(index: pn.LineIndex, seed: int) -> Outcome:
     """Find one part again."""
-    part, truth = random_part(index.lines, seed)
-    centre = part.midpoints().mean(0)
+    submap, truth = random_part(index.lines, seed)
+    centre = submap.midpoints().mean(0)
     start = time.process_time()
-    result = pn.locate(part, index)
+    result = pn.locate(submap, index)
     seconds = time.process_time() - start
     poses = [] if result.target_T_source is None else [result.target_T_source]
     poses += [other.target_T_source for other in result.alternatives]
     error = _error(poses[0], truth, centre) if poses else None
-    places = index.places(part, 1)
+    places = index.places(submap, 1)
     place_error = _error(places[0].whole_T_part, truth, centre) if places else None
     return Outcome(
         seed=seed,
-        lines=len(part),
+        lines=len(submap),
         status=str(result.status),
         confidence=result.confidence,
         right=error is not None and error[0] < MAX_DEGREES and error[1] < MAX_METRES,

@@ -16,7 +16,7 @@ PAGES = ("README.md", "CONTRIBUTING.md")  # CHANGELOG.md names the old words to 
 SUFFIXES = {".py", ".md", ".toml", ".html", ".js"}
 
 # A variable is named by the noun it holds: pose, candidate, result, pair, block, half_length, max_distance.
-NAMES = {"alone", "beyond", "both", "far", "found", "held", "one", "reach", "rival", "slack", "usual"}
+NAMES = {"alone", "beyond", "both", "far", "found", "held", "one", "part", "reach", "rival", "slack", "usual"}
 
 # A constant says what is measured.
 CONSTANTS = re.compile(r"_(ALONE|BEYOND|FAR|FEW|HELD|LONG|MANY|NEAR|REACH|RIVAL|SLACK|STILL)")
@@ -104,10 +104,10 @@ def test_old_words_do_not_come_back(name):
     [
         ("one = 1", "one"),
         ("for found in x: pass", "found"),
-        ("[held for held in x]", "held"),
+        ("[part for part in x]", "part"),
         ("def f(*, both): pass", "both"),
         ("self.reach = 3", "reach"),
-        ("with open(x) as alone: pass", "alone"),
+        ("with open(x) as part: pass", "part"),
         ("_FAR = 2.0", "_FAR"),
         ("# on a processor", "processor"),
         ("# lines that come\n# to lie", "lie on each other"),

@@ -31,11 +31,11 @@ from plueckernet.io.inputs import LinesLike, as_lines
 from plueckernet.matchers import LineMatcher, MatcherSource, load_matcher
 from plueckernet.result import Alternative, RegistrationResult, RunRecord, assemble_result
 from plueckernet.retrieval.line_index import LineIndex
-from plueckernet.retrieval.votes import Place
+from plueckernet.retrieval.votes import VotedPlace
 from plueckernet.stages import StageClock
 
 _PLACES = 8  # that the part is compared with
-_MIN_VOTES_RATIO = 0.2  # of the votes of the best place, from which on another may be as good
+_MIN_SCORE_RATIO = 0.2  # of the votes of the best place, from which on another may be as good
 _SEARCHED = 3  # of them, at most, that are searched for other poses than that of the votes
 _PLACE_LINES = 400  # longest lines of the part and of a place that are matched and verified
 _MARGIN = 1.1  # radius of a place over that of the part
@@ -43,7 +43,7 @@ _SAME_ANGLE, _SAME_DISTANCE = math.radians(5.0), 0.12  # rad, radii of the part:
 
 
 def locate(
-    part: LinesLike,
+    submap: LinesLike,
     whole: LinesLike | LineIndex,
     *,
     matcher: MatcherSource = "invariant",
@@ -52,7 +52,7 @@ def locate(
     device: str = "cpu",
     on_stage: Callable[[str], None] | None = None,
 ) -> RegistrationResult:
-    """Find ``whole_T_part``, the ``target_T_source`` of the result, for a part of a few hundred lines of a large map.
+    """Find ``whole_T_part``, the ``target_T_source`` of the result, for a submap of a few hundred lines of a large map.
 
     ``whole`` is a :class:`~plueckernet.LineIndex`, built once for many parts, or a map, which is indexed first.
     The other arguments and the result are those of :func:`~plueckernet.register`. Both maps must be segments.
@@ -61,7 +61,7 @@ def locate(
     with stage("prepare"):
         line_matcher = load_matcher(matcher, device)
         index = whole if isinstance(whole, LineIndex) else LineIndex.build(whole)
-    return located(as_lines(part), index, line_matcher, RunOptions(settings, seed, device, stage))
+    return located(as_lines(submap), index, line_matcher, RunOptions(settings, seed, device, stage))
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ class RunOptions:
     warnings: tuple[str, ...] = ()  # for the result
 
 
-def located(part: LineSet, index: LineIndex, matcher: LineMatcher, options: RunOptions) -> RegistrationResult:
+def located(submap: LineSet, index: LineIndex, matcher: LineMatcher, options: RunOptions) -> RegistrationResult:
     """The result of :func:`locate`, or, if the part is the target, that of the whole against the part."""
     stage = options.stage or StageClock()
-    kept = KeptLines.of(part)
-    counts = (len(part), len(index)) if options.part_is_source else (len(index), len(part))
+    kept = KeptLines.of(submap)
+    counts = (len(submap), len(index)) if options.part_is_source else (len(index), len(submap))
     with stage("match"):
         places = index.places(kept.lines, _PLACES)
     with torch.inference_mode():
@@ -103,8 +103,8 @@ def smaller_in_larger(
     if not has_places(maps):
         return None
     part_is_source = smaller_is_source(maps)
-    part, whole = (source, target) if part_is_source else (target, source)
-    result = located(part, LineIndex.build(whole), matcher, replace(options, part_is_source=part_is_source))
+    submap, whole = (source, target) if part_is_source else (target, source)
+    result = located(submap, LineIndex.build(whole), matcher, replace(options, part_is_source=part_is_source))
     return None if result.status is Status.FAILED else result
 
 
@@ -112,9 +112,9 @@ class _PlaceSearch:
     """The search for the part in the lines around a place."""
 
     def __init__(
-        self, part: LineSet, index: LineIndex, place: Place, matcher: LineMatcher, options: RunOptions
+        self, submap: LineSet, index: LineIndex, place: VotedPlace, matcher: LineMatcher, options: RunOptions
     ) -> None:
-        midpoint = part.midpoints()
+        midpoint = submap.midpoints()
         radius = float((midpoint - midpoint.median(0).values).norm(dim=-1).max())
         self.rows = index.rows_around(place.centre, _MARGIN * radius)
         self.part_is_source, self._seed, self._stage = (
@@ -125,7 +125,7 @@ class _PlaceSearch:
         self.searched, self.assessment = False, Assessment.nothing()
         if len(self.rows) < MIN_LINES:
             return
-        sides = part.to(options.device), index.lines[self.rows].to(options.device)
+        sides = submap.to(options.device), index.lines[self.rows].to(options.device)
         whole_T_part = place.whole_T_part.to(options.device)
         self._pose = whole_T_part if options.part_is_source else whole_T_part.inverse()
         self.maps = options.settings.normalize(*(sides if options.part_is_source else sides[::-1]))
@@ -174,17 +174,17 @@ class _Weighed:
 
 
 def _best_places(
-    part: LineSet, index: LineIndex, places: Sequence[Place], matcher: LineMatcher, options: RunOptions
+    submap: LineSet, index: LineIndex, places: Sequence[VotedPlace], matcher: LineMatcher, options: RunOptions
 ) -> _Weighed | None:
     """The candidates of the places with as many votes as the best; of the others, too, if none of these is sure."""
     calibration, judgement = matcher.calibration or DESCRIPTOR_CALIBRATION, options.settings.judgement
     settings = replace(options.settings, max_lines=min(_PLACE_LINES, options.settings.max_lines))
-    num_first = sum(place.score >= _MIN_VOTES_RATIO * places[0].score for place in places)
+    compared_places = sum(place.score >= _MIN_SCORE_RATIO * places[0].score for place in places)
     searches: list[_PlaceSearch] = []
     weighed = None
-    for batch in (places[:num_first], places[num_first:]):
+    for batch in (places[:compared_places], places[compared_places:]):
         for place in batch:
-            search = _PlaceSearch(part, index, place, matcher, replace(options, settings=settings))
+            search = _PlaceSearch(submap, index, place, matcher, replace(options, settings=settings))
             if search.assessment.candidates:
                 searches.append(search)
                 distance = search.maps.threshold.distance * search.maps.unit

@@ -21,9 +21,9 @@ def index() -> LineIndex:
 
 @pytest.mark.parametrize("number", [0, 3])
 def test_the_place_of_a_part_is_the_first(index: LineIndex, number: int) -> None:
-    part, whole_T_part = part_of(index.lines, number * SPACING, number)
-    places = index.places(part, 3)
-    centre = part.midpoints().median(0).values
+    submap, whole_T_part = part_of(index.lines, number * SPACING, number)
+    places = index.places(submap, 3)
+    centre = submap.midpoints().median(0).values
     assert float((places[0].centre - whole_T_part.act(centre[None])[0]).norm()) < 1.0
     assert math.degrees(float(places[0].whole_T_part.angle_to(whole_T_part))) < 3
     assert places[0].score > 2 * places[1].score
@@ -31,22 +31,22 @@ def test_the_place_of_a_part_is_the_first(index: LineIndex, number: int) -> None
 
 
 def test_lines_that_are_skipped_do_not_vote(index: LineIndex) -> None:
-    part, whole_T_part = part_of(index.lines, 0.0, 1)
+    submap, whole_T_part = part_of(index.lines, 0.0, 1)
     count = len(room(0))
-    centre = whole_T_part.act(part.midpoints().median(0).values[None])[0]
-    for place in index.places(part, 3, skipped=(0, count)):
+    centre = whole_T_part.act(submap.midpoints().median(0).values[None])[0]
+    for place in index.places(submap, 3, skipped=(0, count)):
         assert float((place.centre - centre).norm()) > SPACING / 4
 
 
 def test_a_saved_index_gives_the_same_places(index: LineIndex, tmp_path: Path) -> None:
-    part, _ = part_of(index.lines, SPACING, 1)
+    submap, _ = part_of(index.lines, SPACING, 1)
     index.save(tmp_path / "site.index")
     loaded = LineIndex.load(tmp_path / "site.index")
     assert [p.name for p in tmp_path.iterdir()] == ["site.index"]
     assert repr(loaded) == repr(index)
     assert loaded.covers(index.lines)
-    assert not loaded.covers(part)
-    for place, other in zip(index.places(part, 2), loaded.places(part, 2), strict=True):
+    assert not loaded.covers(submap)
+    for place, other in zip(index.places(submap, 2), loaded.places(submap, 2), strict=True):
         assert torch.equal(place.whole_T_part.matrix(), other.whole_T_part.matrix())
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def locate(
-    part: Annotated[Path, typer.Argument(metavar="PART", help="Line map or point cloud of a part of the place.")],
+    submap: Annotated[Path, typer.Argument(metavar="PART", help="Line map or point cloud of a part of the place.")],
     whole: Annotated[Path, typer.Argument(metavar="WHOLE", help="Large line map or point cloud.")],
     index: Annotated[
         Path | None,
@@ -51,10 +51,10 @@ def locate(
     chosen = opt.registration_settings(False, inlier_threshold, min_confidence, settings)
     opt.check_device(device)
     outputs = RegistrationOutputs(json_file, aligned, report, plot)
-    outputs.check((part, whole), force)
-    check_outputs((index,), (part, whole), force=False)
+    outputs.check((submap, whole), force)
+    check_outputs((index,), (submap, whole), force=False)
     line_matcher = load_matcher(matcher, device)
-    reports = read_maps((part, whole), ReadingOptions(tuple(from_format or ()), quiet=quiet))
+    reports = read_maps((submap, whole), ReadingOptions(tuple(from_format or ()), quiet=quiet))
     line_index = _index(reports[1], index, quiet)
     with slow_bar(f"locating {len(reports[0].lines)} in {len(line_index)} lines") as progress:
         result = locating.locate(

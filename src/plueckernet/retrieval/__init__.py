@@ -2,6 +2,6 @@
 
 from plueckernet.retrieval.line_index import LineIndex
 from plueckernet.retrieval.map_overlap import candidate_pairs
-from plueckernet.retrieval.votes import Place
+from plueckernet.retrieval.votes import VotedPlace
 
-__all__ = ["LineIndex", "Place", "candidate_pairs"]
+__all__ = ["LineIndex", "VotedPlace", "candidate_pairs"]

@@ -20,7 +20,7 @@ from plueckernet.io.files import check_regular
 from plueckernet.io.inputs import LinesLike, as_lines
 from plueckernet.retrieval.line_pairs import LEVELS, LinePairs, Segments, level_lengths, neighbouring_pairs
 from plueckernet.retrieval.pair_table import PairTable
-from plueckernet.retrieval.votes import Place, pose_votes, voted_places
+from plueckernet.retrieval.votes import VotedPlace, pose_votes, voted_places
 
 _KIND, _VERSION = "plueckernet line index", "1"
 _TOLERANCE = 0.15  # of gaps and offsets, in median lengths of the lines
@@ -72,9 +72,9 @@ class LineIndex:
     def __repr__(self) -> str:
         return f"LineIndex({len(self)} lines, {len(self._table)} pairs, tolerance {self.tolerance:.3g})"
 
-    def places(self, part: LinesLike, count: int = 16, skipped: tuple[int, int] = (0, 0)) -> tuple[Place, ...]:
+    def places(self, submap: LinesLike, count: int = 16, skipped: tuple[int, int] = (0, 0)) -> tuple[VotedPlace, ...]:
         """Where a part may lie, the most probable first; lines from row to row of ``skipped`` do not count."""
-        lines = _checked(as_lines(part))
+        lines = _checked(as_lines(submap))
         origin = lines.midpoints().median(0).values
         segments = Segments.of(lines, origin)
         pairs = LinePairs.of(segments, neighbouring_pairs(segments, self._levels))
@@ -125,11 +125,11 @@ class LineIndex:
             raise FormatError(path, f"line index: expected a positive tolerance, found {about.get('tolerance')!r}")
         return LineIndex(lines, rows.long(), tolerance)
 
-    def _original(self, place: Place, origin: Float[Tensor, "3"]) -> Place:
+    def _original(self, place: VotedPlace, origin: Float[Tensor, "3"]) -> VotedPlace:
         """A place in the frames of the maps as they were given."""
         pose = place.whole_T_part
         translation = pose.translation + self._centre - pose.rotation @ origin
-        return Place(type(pose)(pose.rotation, translation), place.centre + self._centre, place.score, place.pairs)
+        return VotedPlace(type(pose)(pose.rotation, translation), place.centre + self._centre, place.score, place.pairs)
 
 
 def _checked(lines: LineSet) -> LineSet:

@@ -22,7 +22,7 @@ class Span(NamedTuple):
     """Stretches of a table in which pairs of like shape are."""
 
     start: Int[Tensor, "q 8"]
-    length: Int[Tensor, "q 8"]
+    size: Int[Tensor, "q 8"]
 
 
 class PairTable:
@@ -58,7 +58,7 @@ class PairTable:
     ) -> tuple[Int[Tensor, " h"], Int[Tensor, " h"]]:
         """Rows of the given pairs that are allowed, and of the pairs of the table that resemble them."""
         chosen = allowed.nonzero()[:, 0]
-        start, count = span.start[chosen].flatten(), span.length[chosen].flatten()
+        start, count = span.start[chosen].flatten(), span.size[chosen].flatten()
         query = chosen.repeat_interleave(span.start.shape[1]).repeat_interleave(count)
         hit = torch.arange(len(query)) + (start - (count.cumsum(0) - count)).repeat_interleave(count)
         same = ((self._lengths[hit] - pairs.lengths()[query]).abs() < self.tolerance).all(-1)

@@ -27,7 +27,7 @@ _SEEDS = 256  # votes of a place, each of which may have the rotation that most 
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class VotedPlace:
     """Where a part may lie in a whole."""
 
     whole_T_part: Pose  # as the votes have it: to some degrees and a few tolerances
@@ -50,14 +50,14 @@ class PoseVotes:
 
 
 def pose_votes(
-    part: LinePairs, centre: Float[Tensor, "3"], table: PairTable, skipped: tuple[int, int] = (0, 0)
+    submap: LinePairs, centre: Float[Tensor, "3"], table: PairTable, skipped: tuple[int, int] = (0, 0)
 ) -> PoseVotes:
     """The votes of all pairs, the rarest first, until enough are compared; lines of ``skipped`` rows do not vote."""
-    variants, pair = _variants(part, table.tolerance)
+    variants, pair = _variants(submap, table.tolerance)
     span = table.span(variants)
-    compared = torch.zeros(len(part), dtype=torch.long).index_add_(0, pair, span.length.sum(1))
+    compared = torch.zeros(len(submap), dtype=torch.long).index_add_(0, pair, span.size.sum(1))
     order = compared.argsort(stable=True)
-    allowed = torch.zeros(len(part), dtype=torch.bool)
+    allowed = torch.zeros(len(submap), dtype=torch.bool)
     allowed[order[compared[order].cumsum(0) <= _MAX_COMPARED]] = True
     query, hit = table.similar(variants, span, allowed[pair])
     first = table.rows[hit, 0]
@@ -68,15 +68,15 @@ def pose_votes(
     rotation = whole_frame @ frame[query].mT
     moved = whole_origin + (rotation @ (centre - origin[query])[..., None])[..., 0]
     voter = pair[query]
-    weight = 1 / torch.bincount(voter, minlength=len(part)).clamp_min(1)
+    weight = 1 / torch.bincount(voter, minlength=len(submap)).clamp_min(1)
     return PoseVotes(rotation, moved, voter, weight[voter])
 
 
-def voted_places(votes: PoseVotes, centre: Float[Tensor, "3"], cell: float, count: int) -> list[Place]:
+def voted_places(votes: PoseVotes, centre: Float[Tensor, "3"], cell: float, count: int) -> list[VotedPlace]:
     """The places on which most votes agree, to about a cell and some degrees, best first."""
     if not len(votes):
         return []
-    places: list[Place] = []
+    places: list[VotedPlace] = []
     centres = votes.centre.new_zeros(0, 3)
     for rows in _windows(votes, cell):
         middle = votes.centre[rows].mean(0)
@@ -89,15 +89,15 @@ def voted_places(votes: PoseVotes, centre: Float[Tensor, "3"], cell: float, coun
     return _apart(sorted(places, key=lambda place: -place.score), cell, count)
 
 
-def _variants(part: LinePairs, tolerance: float) -> tuple[LinePairs, Int[Tensor, " k"]]:
+def _variants(submap: LinePairs, tolerance: float) -> tuple[LinePairs, Int[Tensor, " k"]]:
     """All ways in which a pair may be stored: either line first, and either direction if the foot is the midpoint."""
     variants, rows = [], []
     for turn in itertools.product((False, True), repeat=3):
-        index = torch.ones(len(part), dtype=torch.bool)
+        index = torch.ones(len(submap), dtype=torch.bool)
         for column in (0, 1):
             if turn[column]:
-                index &= part.offset[:, column] < tolerance
-        chosen = part[index]
+                index &= submap.offset[:, column] < tolerance
+        chosen = submap[index]
         for column in (0, 1):
             chosen = chosen.reversed(column) if turn[column] else chosen
         variants.append(chosen.swapped() if turn[2] else chosen)
@@ -121,7 +121,7 @@ def _windows(votes: PoseVotes, cell: float) -> list[Int[Tensor, " w"]]:
     return [row[int(start[number]) : int(start[number] + size[number])] for number in best]
 
 
-def _place(votes: PoseVotes, rows: Int[Tensor, " w"], centre: Float[Tensor, "3"], radius: float) -> Place:
+def _place(votes: PoseVotes, rows: Int[Tensor, " w"], centre: Float[Tensor, "3"], radius: float) -> VotedPlace:
     """The mean of the votes of a window that agree with the vote that most agree with."""
     entries, weight = votes.rotation[rows].flatten(1), votes.weight[rows]
     seeds = torch.linspace(0, len(rows) - 1, min(_SEEDS, len(rows))).long()
@@ -135,12 +135,12 @@ def _place(votes: PoseVotes, rows: Int[Tensor, " w"], centre: Float[Tensor, "3"]
     pairs, where = votes.pair[members].unique(return_inverse=True)
     rarity = torch.zeros(len(pairs)).scatter_reduce_(0, where, votes.weight[members], "amax")
     score = float((1 / (1 - rarity.log2())).sum())
-    return Place(Pose(rotation, middle - rotation @ centre.double()), middle, score, len(pairs))
+    return VotedPlace(Pose(rotation, middle - rotation @ centre.double()), middle, score, len(pairs))
 
 
-def _apart(places: list[Place], cell: float, count: int) -> list[Place]:
+def _apart(places: list[VotedPlace], cell: float, count: int) -> list[VotedPlace]:
     """The first places that differ: neighbouring windows have most of their votes in common."""
-    kept: list[Place] = []
+    kept: list[VotedPlace] = []
     for place in places:
         if len(kept) == count:
             break
@@ -149,6 +149,6 @@ def _apart(places: list[Place], cell: float, count: int) -> list[Place]:
     return kept
 
 
-def _same(place: Place, other: Place, cell: float) -> bool:
+def _same(place: VotedPlace, other: VotedPlace, cell: float) -> bool:
     cosine = (float((place.whole_T_part.rotation * other.whole_T_part.rotation).sum()) - 1) / 2
     return cosine > _SAME_ROTATION and float((place.centre - other.centre).norm()) < 2 * cell
