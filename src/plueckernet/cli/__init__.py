@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from plueckernet.cli.align import align
+from plueckernet.cli.align_colmap import align_colmap
 from plueckernet.cli.apply import apply
 from plueckernet.cli.batch import batch
 from plueckernet.cli.convert import convert
@@ -35,8 +36,8 @@ from plueckernet.errors import PlueckernetError, printable
 from plueckernet.version import __version__
 
 COMMANDS = (
-    register, refine, locate, align, batch, apply, view, demo, convert, info, extract, prepare, odometry, train,
-    reproduce,
+    register, refine, locate, align, align_colmap, batch, apply, view, demo, convert, info, extract, prepare, odometry,
+    train, reproduce,
 )  # fmt: skip
 
 app = typer.Typer(

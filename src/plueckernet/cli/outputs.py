@@ -59,6 +59,12 @@ class RegistrationOutputs:
 
     def show_and_write(self, result: RegistrationResult, reports: tuple[ReadReport, ReadReport], quiet: bool) -> None:
         """Print the result, write the files, and end with exit code 1 if the pose is not accepted."""
+        self.present(result, reports, quiet)
+        if not result:
+            raise typer.Exit(1)
+
+    def present(self, result: RegistrationResult, reports: tuple[ReadReport, ReadReport], quiet: bool) -> None:
+        """Print the result and write the files."""
         if not quiet:
             _show(result, reports, to_stderr=str(self.json_file) == STANDARD_OUTPUT)
         lines = reports[0].lines, reports[1].lines
@@ -70,8 +76,6 @@ class RegistrationOutputs:
             notes.append(f"report written to {self.report}; open it in a browser")
         for note in notes if not quiet else []:
             typer.echo(note, err=True)
-        if not result:
-            raise typer.Exit(1)
 
     def _write(self, result: RegistrationResult, lines: tuple[LineSet, LineSet]) -> list[str]:
         """Write the requested files but the report; returns messages about them."""

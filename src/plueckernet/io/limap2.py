@@ -87,15 +87,15 @@ def write(path: Path, lines: LineSet) -> None:
     """
     if lines.endpoints is None:
         raise InputError(f"{path}: infinite lines have no end points to write; write .npz, or clip them first")
-    count = len(lines)
-    numbers = range(count) if lines.ids is None else lines.ids.tolist()
-    sigmas = [_UNKNOWN] * count if lines.sigma is None else lines.sigma.double().tolist()
-    rows = lines.endpoints.double().reshape(-1, 6).tolist()
-    tracks = [LineTrack(*values) for values in zip(numbers, map(tuple, rows), [()] * count, sigmas, strict=True)]
+    tracks = tracks_of(lines)
     if path.suffix and not path.is_dir():
         write_tracks(path, tracks)
         return
-    folder = path if path.name == FOLDER else path / FOLDER
+    write_structures(path if path.name == FOLDER else path / FOLDER, tracks)
+
+
+def write_structures(folder: Path, tracks: list[LineTrack]) -> None:
+    """Write a folder `structures`; of the files that LIMAP needs, those that exist stay, the others are empty."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -105,6 +105,17 @@ def write(path: Path, lines: LineSet) -> None:
             with atomic_write_bytes(folder / f"{name}.bin") as handle:
                 handle.write(_COUNT.pack(0))
     write_tracks(folder / _NAMES[0], tracks)
+
+
+def tracks_of(lines: LineSet) -> list[LineTrack]:
+    """Segments as lines of a model that no image supports."""
+    count, ends = len(lines), lines.endpoints
+    if ends is None:
+        raise InputError("infinite lines have no end points, which LIMAP needs")
+    numbers = range(count) if lines.ids is None else lines.ids.tolist()
+    sigmas = [_UNKNOWN] * count if lines.sigma is None else lines.sigma.double().tolist()
+    rows = map(tuple, ends.double().reshape(-1, 6).tolist())
+    return [LineTrack(*values) for values in zip(numbers, rows, [()] * count, sigmas, strict=True)]
 
 
 def write_tracks(path: Path, tracks: list[LineTrack]) -> None:

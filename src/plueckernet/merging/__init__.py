@@ -6,6 +6,7 @@ from plueckernet.merging.control import ControlPoint, WorldTie, fit_world, read_
 from plueckernet.merging.exports import g2o_text, to_gtsam
 from plueckernet.merging.fusion import FusionSettings, MergedMap, merge_group
 from plueckernet.merging.output import georeference, write_alignment
+from plueckernet.merging.reconstructions import align_reconstructions
 
 __all__ = [
     "AlignSettings",
@@ -18,6 +19,7 @@ __all__ = [
     "MergedMap",
     "WorldTie",
     "align",
+    "align_reconstructions",
     "fit_world",
     "g2o_text",
     "georeference",

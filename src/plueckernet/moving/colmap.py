@@ -19,7 +19,7 @@ import torch
 
 from plueckernet.errors import InputError
 from plueckernet.geometry.pose import Pose, Similarity, quaternion_from_rotation
-from plueckernet.io.limap2 import FOLDER, lines_file, read_tracks, write_tracks
+from plueckernet.io.limap2 import FOLDER, LineTrack, lines_file, read_tracks, write_tracks
 from plueckernet.io.source import Source, numbers
 
 _POSE = struct.Struct("<7d")  # quaternion w x y z, translation
@@ -71,14 +71,17 @@ def move_structures(path: Path, out: Path, motion: Similarity) -> list[str]:
 
 def move_line_file(file: Path, out: Path, motion: Similarity) -> None:
     """Write the moved lines of LIMAP with the segments that support them."""
+    write_tracks(out, moved_tracks(read_tracks(Source(file)), motion))
+
+
+def moved_tracks(tracks: list[LineTrack], motion: Similarity) -> list[LineTrack]:
+    """Lines of LIMAP with moved ends, and an uncertainty in the new unit."""
     scale = float(motion.scale)
-    tracks = read_tracks(Source(file))
     ends = motion @ np.array([track.ends for track in tracks]).reshape(-1, 3)
-    moved = [
+    return [
         replace(track, ends=tuple(row), uncertainty=track.uncertainty * (scale if track.uncertainty > 0 else 1))
         for track, row in zip(tracks, ends.reshape(-1, 6).tolist(), strict=True)
     ]
-    write_tracks(out, moved)
 
 
 def _count(file: Path) -> int:
