@@ -28,6 +28,7 @@ NEEDS_DATA = {  # these are only compiled
     "batch.md": "pyarrow, and a main module that workers can import",
     "datasets.md": "prepared datasets",
     "extraction.md": "a scan",
+    "howto/colmap.md": "pycolmap and two models",
     "odometry.md": "a sequence",
     "training.md": "weights of one's own",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,12 @@ from plueckernet import RegistrationResult, Status, read_lines, registration, wr
 from plueckernet.errors import FormatError, InputError, MissingDependencyError
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.interop.colmap import load_pycolmap, merge_reconstructions, read_reconstruction, to_sim3d
+from plueckernet.io import read_lines_report
 from plueckernet.io.limap2 import read_tracks
+from plueckernet.io.limap_structures import NO_LINE
 from plueckernet.io.source import Source
 from plueckernet.merging import align_reconstructions
+from plueckernet.merging.reconstructions import read_model, write_models
 from plueckernet.result import RunRecord
 
 pycolmap = pytest.importorskip("pycolmap", reason="pycolmap is not installed")
@@ -56,7 +60,9 @@ def same_model(a: Any, b: Any, atol: float = 1e-9) -> None:
         np.testing.assert_allclose(b.point3D(number).xyz, point.xyz, atol=atol)
         assert b.point3D(number).track.length() == point.track.length()
     for number, image in a.images.items():
-        np.testing.assert_allclose(b.image(number).cam_from_world().matrix(), image.cam_from_world().matrix(), atol=atol)
+        np.testing.assert_allclose(
+            b.image(number).cam_from_world().matrix(), image.cam_from_world().matrix(), atol=atol
+        )
 
 
 def test_points_of_the_merged_model_coincide(folder: Path) -> None:
@@ -165,7 +171,7 @@ def test_bad_input_is_refused(folder: Path, tmp_path: Path, capsys: pytest.Captu
         assert run("align-colmap", folder / "a", folder / "b", "--out", out) == 2
         assert reason in capsys.readouterr().err
     model, lines = made.source_model(), made.source_lines().endpoints + 1e5
-    with pytest.raises(InputError, match="source: its lines are .* times the size of the model away"):
+    with pytest.raises(InputError, match=r"source: its lines are .* times the size of the model away"):
         align_reconstructions(model, model, (lines, lines))
     (tmp_path / "cameras.bin").write_bytes(bytes(3))
     for path in (tmp_path / "none", tmp_path):
@@ -177,3 +183,53 @@ def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "pycolmap", None)
     with pytest.raises(MissingDependencyError, match=r"plueckernet\[colmap\]"):
         load_pycolmap()
+
+
+def limap_model(folder: Path) -> Path:
+    """The target, written by LIMAP: a line for each segment of two images, a wireframe and a group."""
+    from limap.geometry import GroupType, Line2d, Line3d
+    from limap.scene import AssociatedFeature2d, Group2d, Group3d, HolisticReconstruction, Structure2d, Wireframe2d
+
+    model = HolisticReconstruction(made.reconstruction(2))
+    structures = model.structure_recon
+    for image in model.point_recon.images.values():
+        segments = [Line2d(np.array([row, 1.0]), np.array([row, 9.0])) for row in range(4)]
+        wireframe = Wireframe2d()
+        wireframe.add_edge(1, 2, 0.5)
+        group = Group2d(GroupType.VP, [], [AssociatedFeature2d(idx=place, w=1.0) for place in range(3)])
+        structures.add_structure2d(image.image_id, Structure2d(segments, [group], wireframe, image.num_points2D()))
+    for row, ends in enumerate(made.target_lines().endpoints[:3].tolist()):
+        number = structures.add_line3D(Line3d(ends[0], ends[1], 0.5))
+        for image in (10, 11):
+            structures.add_line_observation(number, pycolmap.TrackElement(image, row))
+    structures.wireframe.add_edge(7, number, 0.75)
+    structures.add_group3D(Group3d(GroupType.VP, [0.0, 0.0, 1.0]))
+    folder.mkdir()
+    model.write(str(folder))
+    return folder
+
+
+def test_limap_reads_the_merged_model_of_a_model_that_it_wrote(tmp_path: Path) -> None:
+    pytest.importorskip("limap", reason="pylimap is not installed", exc_type=ImportError)
+    if f"pycolmap=={pycolmap.__version__}" not in (metadata.requires("pylimap") or ()):
+        pytest.skip(f"pylimap was built for another version than pycolmap {pycolmap.__version__}")
+    from limap.scene import HolisticReconstruction
+
+    target = limap_model(tmp_path / "limap")
+    source = made.write_model(tmp_path / "a", made.source_model(), made.source_lines())
+    for order, image, first_line in (((source, target), 10, 1), ((target, source), 16, 73)):
+        models = [read_model(path, read_lines_report(path)) for path in order]
+        notes = write_models(tmp_path / "c", *models, made.TARGET_T_SOURCE)
+        assert any("groups were left out" in note for note in notes)
+        merged = HolisticReconstruction(str(tmp_path / "c" / "merged"))
+        assert merged.check_validity()
+        structures = merged.structure_recon
+        assert structures.num_lines3D() == 3 + 70
+        lines = [segment.line3D_id for segment in structures.structure2d(image).lines]
+        assert lines == [first_line, first_line + 1, first_line + 2, NO_LINE]
+        assert {element.image_id for element in structures.line(first_line).track.elements} == {image, image + 1}
+        (edge,) = structures.wireframe.get_all_edges()
+        assert (edge.line_idx, edge.w) == (first_line + 2, 0.75)
+        assert edge.point_idx == (7 if image == 10 else len(made.POINTS) + 7)
+        assert structures.structure2d(image).wireframe.count_edges() == 1
+    same_model(pycolmap.Reconstruction(str(target)), made.reconstruction(2))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import plueckernet.cli.options as opt
+
+if TYPE_CHECKING:
+    from plueckernet.merging.reconstructions import LineModel
+    from plueckernet.result import RegistrationResult
 
 
 def align_colmap(
@@ -49,7 +53,7 @@ def align_colmap(
     from plueckernet.cli.outputs import RegistrationOutputs
     from plueckernet.cli.progress import slow_bar
     from plueckernet.matchers import load_matcher
-    from plueckernet.merging.reconstructions import read_model, write_models
+    from plueckernet.merging.reconstructions import read_model
     from plueckernet.stages import STAGES
 
     chosen = opt.registration_settings(False, inlier_threshold, min_confidence, settings)
@@ -68,6 +72,15 @@ def align_colmap(
             on_stage=lambda stage: progress(STAGES.index(stage) / len(STAGES), stage),
         )  # fmt: skip
     outputs.present(result, reports, quiet)
+    _write(out, models, result, force, quiet)
+
+
+def _write(
+    out: Path, models: tuple[LineModel, LineModel], result: RegistrationResult, force: bool, quiet: bool
+) -> None:
+    """Write the models and say so, or end with exit code 1."""
+    from plueckernet.merging.reconstructions import write_models
+
     pose = result.target_T_source
     if pose is None or not (result or force):
         typer.echo(f"{out} not written: {result.reason}", err=True)

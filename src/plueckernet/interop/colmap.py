@@ -149,7 +149,9 @@ def _numbered_frame(frame: Any, numbers: ModelNumbers, sensors: _Sensors, pycolm
 
 def _numbered_image(image: Any, numbers: ModelNumbers, folder: str, pycolmap: Any) -> Any:
     points = [
-        pycolmap.Point2D(point.xy, numbers.points[point.point3D_id]) if point.has_point3D() else pycolmap.Point2D(point.xy)
+        pycolmap.Point2D(point.xy, numbers.points[point.point3D_id])
+        if point.has_point3D()
+        else pycolmap.Point2D(point.xy)
         for point in image.points2D
     ]
     added = pycolmap.Image(
@@ -166,4 +168,6 @@ def _numbered_point(point: Any, numbers: ModelNumbers, pycolmap: Any) -> Any:
     elements = [
         pycolmap.TrackElement(numbers.images[element.image_id], element.point2D_idx) for element in point.track.elements
     ]
-    return pycolmap.Point3D(xyz=point.xyz, color=point.color, error=point.error, track=pycolmap.Track(elements=elements))
+    return pycolmap.Point3D(
+        xyz=point.xyz, color=point.color, error=point.error, track=pycolmap.Track(elements=elements)
+    )

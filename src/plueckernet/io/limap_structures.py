@@ -1,9 +1,9 @@
 """The other files of a LIMAP 2 model, with new numbers: the segments of its images, and its wireframe.
 
-`structures2d.bin`, little endian: the number of images as uint64; for each image its number and the number of its points as
-uint32, its segments (uint64 count; end points and score as five doubles, number of the line in space as uint64), its
-groups (uint64 count) and its wireframe (uint64 count; point and segment as uint32, weight as a double). `wireframe3D.bin`:
-uint64 count; point and line as uint64, weight as a double.
+`structures2d.bin`, little endian: the number of images as uint64; for each image its number and the number of its
+points as uint32, its segments (uint64 count; end points and score as five doubles, number of the line in space as
+uint64), its groups (uint64 count) and its wireframe (uint64 count; point and segment as uint32, weight as a double).
+`wireframe3D.bin`: uint64 count; point and line as uint64, weight as a double.
 
 Groups, such as planes and vanishing points, are left out: their parameters would have to move with the model.
 """
@@ -44,23 +44,30 @@ class StructureNumbers:
 Numbered = tuple[Path | None, StructureNumbers]
 
 
-def write_joined(folder: Path, models: tuple[Numbered, ...]) -> list[str]:
-    """Write segments and wireframe of models, each with its new numbers; returns notes about what was left out."""
-    notes, images, edges = [], [], []
+def write_joined(folder: Path, models: tuple[Numbered, ...], features: Mapping[int, int]) -> list[str]:
+    """Write segments and wireframe of models, each with its new numbers; returns notes about what was left out.
+
+    `features` has the number of points of each image. Images without segments get an empty record, which LIMAP needs.
+    """
+    notes: list[str] = []
+    images: dict[int, bytes] = {image: _record(image, count) for image, count in features.items()}
+    edges = []
     for structures, numbers in models:
         if structures is None:
             continue
         if (structures / SEGMENTS).is_file():
-            images += list(_images(Source(structures / SEGMENTS), numbers))
+            images |= dict(_images(Source(structures / SEGMENTS), numbers))
         elif (structures / SEGMENTS).with_suffix(".txt").is_file():
-            notes.append(f"{structures}: segments of images are merged from {SEGMENTS} only; those of text were left out")
+            notes.append(
+                f"{structures}: segments of images are merged from {SEGMENTS} only; those of text were left out"
+            )
         if (structures / WIREFRAME).is_file():
             edges.append(_edges(Source(structures / WIREFRAME), numbers))
-        if (structures / GROUPS).is_file() and _COUNT.unpack((structures / GROUPS).read_bytes()[:8])[0]:
+        if (structures / GROUPS).is_file() and _Reader(Source(structures / GROUPS)).count() > 0:
             notes.append(f"{structures}: planes, vanishing points and other groups were left out")
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_write_bytes(folder / SEGMENTS) as handle:
-        handle.write(_COUNT.pack(len(images)) + b"".join(images))
+        handle.write(_COUNT.pack(len(images)) + b"".join(images[image] for image in sorted(images)))
     with atomic_write_bytes(folder / WIREFRAME) as handle:
         handle.write(_COUNT.pack(sum(map(len, edges))) + b"".join(block.tobytes() for block in edges))
     return notes
@@ -82,8 +89,16 @@ class _Reader:
         return int(_COUNT.unpack(self.take(_COUNT.size))[0])
 
 
-def _images(source: Source, numbers: StructureNumbers) -> Iterator[bytes]:
-    """The record of each image, with new numbers and without groups."""
+def _record(image: int, points: int, segments: bytes = b"", edges: bytes = b"") -> bytes:
+    """An image without groups."""
+    count = _COUNT.pack(len(segments) // _SEGMENT.itemsize)
+    return (
+        _IMAGE.pack(image, points) + count + segments + _COUNT.pack(0) + _COUNT.pack(len(edges) // _EDGE_BYTES) + edges
+    )
+
+
+def _images(source: Source, numbers: StructureNumbers) -> Iterator[tuple[int, bytes]]:
+    """Number and record of each image, with new numbers and without groups."""
     reader = _Reader(source)
     for _ in range(reader.count()):
         image, points = _IMAGE.unpack(reader.take(_IMAGE.size))
@@ -94,11 +109,10 @@ def _images(source: Source, numbers: StructureNumbers) -> Iterator[bytes]:
             reader.take(_FEATURE_BYTES * reader.count())
             reader.take(_FEATURE_BYTES * reader.count())
             reader.take(8)  # its number in space
-        edges = reader.count()
-        wireframe = _COUNT.pack(edges) + reader.take(_EDGE_BYTES * edges)
+        edges = reader.take(_EDGE_BYTES * reader.count())
         if image in numbers.images:
-            head = _IMAGE.pack(numbers.images[image], points) + _COUNT.pack(len(segments))
-            yield head + segments.tobytes() + _COUNT.pack(0) + wireframe
+            number = numbers.images[image]
+            yield number, _record(number, points, segments.tobytes(), edges)
 
 
 def _edges(source: Source, numbers: StructureNumbers) -> np.ndarray:

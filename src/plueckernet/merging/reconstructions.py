@@ -160,7 +160,8 @@ def _write(folder: Path, reconstruction: Any, models: tuple[tuple[LineModel, Str
     """Write a reconstruction with the lines of models, in new numbers; returns notes about what was left out."""
     folder.mkdir(parents=True)
     reconstruction.write(str(folder))
-    notes = write_joined(folder / FOLDER, tuple((model.structures, numbers) for model, numbers in models))
+    features = {number: image.num_points2D() for number, image in reconstruction.images.items()}
+    notes = write_joined(folder / FOLDER, tuple((model.structures, numbers) for model, numbers in models), features)
     tracks = [_numbered(track, numbers) for model, numbers in models for track in model.tracks]
     write_structures(folder / FOLDER, tracks)
     return notes
