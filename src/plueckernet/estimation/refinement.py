@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from plueckernet.estimation.close_pairs import close_pairs
+from plueckernet.estimation.close_pairs import NearbyPairs
 from plueckernet.estimation.correspondence import ClosePairs, CorrespondenceSettings
 from plueckernet.estimation.distinct import Distinctness, are_close
 from plueckernet.estimation.gauss_newton import determined_step, pose_covariance
@@ -182,12 +182,12 @@ def refine_pose(
     only long lines must be. Returns None if fewer than three lines support the pose. A motion that they leave
     undetermined stays as it is and has a large variance.
     """
-    shortest = _LONG_LINE if shortest is None else shortest
-    approach = _approach(pose, source, target, threshold, known, settings, shortest)
+    shortest, nearby = _LONG_LINE if shortest is None else shortest, NearbyPairs(source, target)
+    approach = _approach(pose, nearby, threshold, known, settings, shortest)
     if approach is None:
         return None
     pose, model, stable = approach
-    pairs = close_pairs(pose, source, target, _search_threshold(model, threshold, shortest, settings.search.final))
+    pairs = nearby.within(pose, _search_threshold(model, threshold, shortest, settings.search.final))
     for _ in range(settings.final_iterations):
         fit = _fit(pose, source, target, pairs, model, settings)
         if fit is None:
@@ -206,8 +206,7 @@ def refine_pose(
 
 def _approach(
     pose: Pose,
-    source: AnchoredLines,
-    target: AnchoredLines,
+    nearby: NearbyPairs,
     threshold: InlierThreshold,
     known: KnownNoise,
     settings: RefinementSettings,
@@ -217,8 +216,8 @@ def _approach(
     model, search, changed, accepted = known.applied(settings.noise.initial(threshold)), threshold, True, None
     for _ in range(settings.iterations):
         if changed:
-            pairs = close_pairs(pose, source, target, search)
-        fit = _fit(pose, source, target, pairs, model, settings)
+            pairs = nearby.within(pose, search)
+        fit = _fit(pose, nearby.source, nearby.target, pairs, model, settings)
         if fit is None:  # with few lines, a chance agreement can make the noise look too small to keep three
             return None if accepted is None else (pose, accepted, False)
         pose, accepted = fit.pose, model
