@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import abc
 import enum
-from collections.abc import Callable
-from functools import lru_cache
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 
 import torch
@@ -17,6 +18,9 @@ from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, Calibration
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.matching import DescriptorSettings, Matches, match_log_probability, putative_matches
 from plueckernet.estimation.scoring import AnchoredLines
+from plueckernet.estimation.search import Matching
+from plueckernet.estimation.settings import RegistrationSettings
+from plueckernet.estimation.upright import consistent_rows
 from plueckernet.geometry.lines import LineSet
 from plueckernet.models.matcher import Matcher
 from plueckernet.models.weights import load_card, load_pretrained, pretrained_path
@@ -47,15 +51,26 @@ class LineMatcher(abc.ABC):
         """Whether the confidence of results is fitted to this matcher."""
         return self.calibration is not None
 
+    def matching(self, settings: RegistrationSettings) -> Matching:
+        """How a search asks this matcher."""
+        match = partial(self.putative_matches, limit=settings.max_matches, up=settings.up)
+        return Matching(match, self.calibration or DESCRIPTOR_CALIBRATION, self.matches_parts)
+
     @abc.abstractmethod
     def match(self, source: LineSet, target: LineSet) -> Float[Tensor, "m n"]:
         """Log-probability of each pair of lines."""
 
-    def putative_matches(self, maps: MapPair, limit: int) -> Matches:
-        """The most probable pairs of two maps."""
+    def putative_matches(self, maps: MapPair, limit: int, up: Sequence[float] | None = None) -> Matches:
+        """The most probable pairs of two maps; where the vertical is known, of those with the same angle to it."""
         original = self.frame is MatchFrame.ORIGINAL
         lines = maps.original_lines if original else maps.normalized_lines
-        return putative_matches(self.match(*lines), limit)
+        probability = self.match(*lines)
+        if up is not None:
+            source, target = (side.direction for side in lines)
+            consistent = consistent_rows(source, target, source.new_tensor(up), maps.threshold.angle)
+            probability = torch.where(consistent.to(probability.device), probability, -math.inf)
+        matches = putative_matches(probability, limit)
+        return matches if up is None else matches.first(int((matches.probability > 0).sum()))
 
 
 class DescriptorMatcher(LineMatcher):

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from plueckernet.batch import BatchPair
-from plueckernet.batch.worker import LinePairs
+from plueckernet.batch.worker import MapPairs
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet
 from plueckernet.io import write_lines
@@ -41,7 +41,7 @@ class FakeRegistration:
     raising: tuple[int, ...] = ()
     seed: int = 0
 
-    def __call__(self, pairs: LinePairs) -> Iterator[RegistrationResult]:
+    def __call__(self, pairs: MapPairs) -> Iterator[RegistrationResult]:
         for source, target in pairs:
             number = len(source) - 3
             time.sleep(self.seconds)

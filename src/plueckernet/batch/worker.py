@@ -22,8 +22,8 @@ from plueckernet.matchers import NetworkMatcher, load_matcher
 from plueckernet.registration import register_many
 from plueckernet.result import RegistrationResult
 
-LinePairs = Sequence[tuple[LineSet, LineSet]]
-RegisterFunction = Callable[[LinePairs], Iterable[RegistrationResult]]
+MapPairs = Sequence[tuple[LineSet, LineSet]]
+RegisterFunction = Callable[[MapPairs], Iterable[RegistrationResult]]
 """Registers pairs of maps, in their order. It has to be picklable, and is loaded once by each worker."""
 
 NumberedPair = tuple[int, BatchPair]
@@ -39,7 +39,7 @@ class PairRegistration:
     seed: int = 0
     device: str = "cpu"
 
-    def __call__(self, pairs: LinePairs) -> Iterator[RegistrationResult]:
+    def __call__(self, pairs: MapPairs) -> Iterator[RegistrationResult]:
         """The result of each pair, in order."""
         return register_many(pairs, matcher=self.matcher, settings=self.settings, seed=self.seed, device=self.device)
 
