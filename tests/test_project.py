@@ -115,8 +115,12 @@ def test_constraints_cover_every_direct_dependency():
     assert names - {"plueckernet"} <= pinned
 
 
-def test_signatures_are_checked():
+def test_signatures_are_checked(pytestconfig):
     """Without jaxtyping's import hook every shape in a signature would be decoration."""
+    option = "--jaxtyping-packages=plueckernet,beartype.beartype"
+    assert option in (ROOT / "Makefile").read_text(encoding="utf-8")
+    if not pytestconfig.getoption("jaxtyping_packages"):
+        pytest.skip(f"run by `make test`, or with {option}")
     with pytest.raises(TypeCheckError):
         errors.ShapeError("points", expected=3, actual=(3,))
 

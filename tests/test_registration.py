@@ -13,6 +13,7 @@ from plueckernet.data.protocols import AnyProtocol, PaperProtocol, ScanProtocol,
 from plueckernet.data.scenes import make_scene
 from plueckernet.errors import InputError
 from plueckernet.estimation.settings import RegistrationSettings
+from plueckernet.evaluation.repetition import symmetric
 from plueckernet.geometry import LineSet, Pose, Similarity
 from plueckernet.registration import refine, register, register_many
 from plueckernet.stages import STAGES
@@ -124,6 +125,15 @@ def test_a_symmetric_map_is_ambiguous():
     result = register(box, pose @ box)
     assert result.status is not pn.Status.SUCCESS
     assert len(result.alternatives) >= 1
+
+
+def test_a_piece_of_a_field_of_equal_poles_is_ambiguous():
+    """A shift by one pole explains nearly as much, which made the right pose doubtful."""
+    pair = symmetric("pole field", torch.Generator().manual_seed(1002))
+    result = register(pair.source, pair.target)
+    assert result.status is pn.Status.AMBIGUOUS
+    assert result.exchangeable > 10
+    assert result.unobservable
 
 
 def test_covariance_moves_with_its_point():

@@ -16,7 +16,7 @@ import torch
 
 from plueckernet.estimation.evidence import Evidence
 from plueckernet.estimation.judgement import Status
-from plueckernet.geometry import LineSet
+from plueckernet.geometry import LineSet, Pose, Similarity
 from plueckernet.io import atomic_write
 from plueckernet.report.frame import MAX_DRAWN_LINES
 from plueckernet.report.histogram import histogram_svg
@@ -62,6 +62,8 @@ def write_report(
 
 def report_html(result: RegistrationResult, source: LineSet, target: LineSet, about: About = About()) -> str:
     """The page that :func:`write_report` writes."""
+    if result.scale != 1:  # the page shows the source as large as it is in the target
+        source = Similarity.from_pose(Pose.identity(), result.scale) @ source
     shown = shown_poses(result, source, target)
     sections = _sections(result, shown, about)
     fields = {
@@ -155,6 +157,7 @@ def _pose(result: RegistrationResult) -> str:
     if pose is None or sigmas is None or axes is None:
         return ""
     rows = [
+        *([("scale", f"{result.scale:.6g}")] if result.scale != 1 else []),
         ("rotation", rotation_words(pose)),
         ("translation", f"({', '.join(translation_digits(pose, sigmas[1]))})"),
         ("one sigma", sigma_words(sigmas)),

@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Float64
 
 if TYPE_CHECKING:
-    from plueckernet.geometry import LineSet, Pose
+    from plueckernet.geometry import LineSet
+    from plueckernet.geometry.similarity import Transform
 
 Endpoints = Float64[np.ndarray, "_ 2 3"]
 Strokes = Float64[np.ndarray, "_ 2 2"]  # end points on the page
@@ -30,7 +31,9 @@ class Panel:
         return np.stack([points.min(0), points.max(0)])
 
 
-def before_and_after(source: LineSet, target: LineSet, pose: Pose | None, elevation: float, turn: float) -> list[Panel]:
+def before_and_after(
+    source: LineSet, target: LineSet, pose: Transform | None, elevation: float, turn: float
+) -> list[Panel]:
     """Both maps in the target's frame: before registration and, if there is a pose, after it.
 
     Args:

@@ -34,9 +34,9 @@ class ShownPose:
 
 def shown_poses(result: RegistrationResult, source: LineSet, target: LineSet) -> list[ShownPose]:
     """The pose, if there is one, and the alternatives; the pairs of the first pose are the result's inliers."""
-    poses = [(alternative.target_T_source, alternative.score) for alternative in result.alternatives]
-    if result.target_T_source is not None:
-        poses.insert(0, (result.target_T_source, result.score))
+    poses = [(alternative.rigid_pose, alternative.score) for alternative in result.alternatives]
+    if result.rigid_pose is not None:
+        poses.insert(0, (result.rigid_pose, result.score))
     finder = CoincidenceFinder(source, target, _threshold_settings(result)) if len(poses) > 1 else None
     shown: list[ShownPose] = []
     for name, (pose, score) in zip(pose_names(result), poses, strict=True):

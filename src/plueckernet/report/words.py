@@ -14,7 +14,7 @@ from plueckernet.estimation.judgement import JudgementSettings, Status
 from plueckernet.estimation.strays import LEFT_OUT
 
 if TYPE_CHECKING:
-    from plueckernet.geometry import Pose
+    from plueckernet.geometry.similarity import Transform
     from plueckernet.result import RegistrationResult
 
 LIKELY_CONFIDENCE = JudgementSettings().min_confidence
@@ -282,22 +282,22 @@ def noise_words(noise: tuple[float, float]) -> str:
     )
 
 
-def translation_digits(pose: Pose, sigma: float) -> list[str]:
+def translation_digits(pose: Transform, sigma: float) -> list[str]:
     """The translation, with as many decimals as its uncertainty justifies."""
     decimals = min(max(1 - math.floor(math.log10(max(sigma, 1e-9))), 0), 9)
     return [f"{value:.{decimals}f}" for value in pose.translation.tolist()]
 
 
-def matrix_rows(pose: Pose, sigma: float) -> list[str]:
+def matrix_rows(pose: Transform, sigma: float) -> list[str]:
     """The rows of the 4x4 matrix, with aligned columns."""
     shift = translation_digits(pose, sigma)
     width = max(map(len, shift))
-    rotation_rows = [" ".join(f"{value:9.6f}" for value in row) for row in pose.rotation.tolist()]
+    rotation_rows = [" ".join(f"{value:9.6f}" for value in row) for row in pose.matrix()[:3, :3].tolist()]
     rows = [f"{row} {value:>{width}}" for row, value in zip(rotation_rows, shift, strict=True)]
     return [*rows, " ".join(f"{0:9}" for _ in range(3)) + f" {1:>{width}}"]
 
 
-def rotation_words(pose: Pose) -> str:
+def rotation_words(pose: Transform) -> str:
     """The rotation as an angle about an axis."""
     from plueckernet.geometry.pose import rotation_log
 

@@ -78,8 +78,8 @@ class Session:
     def register(self, on_stage: Callable[[str], None] | None = None) -> RegistrationResult:
         """Register the maps and show the pose or, after a failure, the best candidate."""
         result = register(*self._lines(), matcher=self._matcher, settings=self._settings, on_stage=on_stage)
-        poses = [] if result.target_T_source is None else [result.target_T_source]
-        poses += [alternative.target_T_source for alternative in result.alternatives]
+        poses = [] if result.rigid_pose is None else [result.rigid_pose]
+        poses += [alternative.rigid_pose for alternative in result.alternatives]
         choices = dict(zip(pose_names(result), poses, strict=True))
         self.result, self.choices, self.view = result, choices, None
         if choices:
@@ -104,10 +104,10 @@ class Session:
         if self.view is None:
             raise InputError("there is no pose to refine: register the maps or move the source by hand")
         result = refine(*self._lines(), self.view.pose, matcher=self._matcher, settings=self._settings)
-        if result.target_T_source is None:
+        if result.rigid_pose is None:
             raise InputError(f"no pose near this one was accepted: {result.reason}")
         self.result = result
-        self.choices["refined"] = result.target_T_source
+        self.choices["refined"] = result.rigid_pose
         self.choose("refined")
         return result
 
