@@ -173,6 +173,8 @@ def test_further_pairs_are_between_groups_and_new():
     similarity = similarity + similarity.mT
     pairs = further_pairs(similarity, [[0, 1], [2], [3]], {(2, 3)}, RetrievalSettings(further=1))
     assert pairs == [(1, 3), (1, 2)]
+    more = further_pairs(similarity, [[0, 1, 2, 3]], {(2, 3)}, RetrievalSettings(contested=1), contested=[2])
+    assert more == [(1, 2)]
 
 
 @pytest.mark.parametrize("changes", [{"candidates": 0}, {"temperature": -1.0}, {"rounds": -1}])

@@ -11,6 +11,7 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
+from plueckernet.estimation.judgement import Status
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet
 from plueckernet.matchers import MatcherSource, load_matcher
@@ -78,8 +79,16 @@ def align(
         if len(groups) in (1, before):
             break
         tried = {(min(ends), max(ends)) for edge in edges for ends in [(edge.source, edge.target)]}
-        pairs = further_pairs(similarity, [list(group.poses) for group in groups], tried, settings.retrieval)
+        members = [list(group.poses) for group in groups]
+        pairs = further_pairs(similarity, members, tried, settings.retrieval, contested_maps(edges, table, groups))
     return assemble_alignment(heap, edges, table, probability, groups)
+
+
+def contested_maps(edges: Sequence[MapEdge], table: HypothesisTable, groups: Sequence[MapGroup]) -> set[int]:
+    """Maps of edges that are a success by their registration and yet not accepted."""
+    accepted = {int(table.edge[row]) for group in groups for row in group.rows}
+    rejected = [edge for row, edge in enumerate(edges) if edge.status is Status.SUCCESS and row not in accepted]
+    return {end for edge in rejected for end in (edge.source, edge.target)}
 
 
 def grouped(

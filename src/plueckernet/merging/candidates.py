@@ -8,7 +8,7 @@ most similar to it. No pair of maps is matched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -31,7 +31,8 @@ class RetrievalSettings:
 
     candidates: int = 3  # maps that each map is registered to at least, the most similar
     further: int = 3  # pairs with other groups that each group is then registered by
-    min_similarity: float = 1.5  # of these pairs, in medians of all pairs: below it they are similar by chance
+    contested: int = 2  # pairs that each map is then registered by if a confident edge of it was rejected
+    min_similarity: float = 2.5  # of these pairs, in medians of all pairs: below it they are similar by chance
     rounds: int = 5  # of further pairs, at most; they end when no more groups are joined
     lines: int = 128  # of each map, the longest, that vote
     surrounding_lines: int = 600  # of each map, the longest, that they are described by
@@ -41,7 +42,7 @@ class RetrievalSettings:
 
     def __post_init__(self) -> None:
         check_at_least(self, 1, "candidates", "lines", "surrounding_lines", "votes")
-        check_at_least(self, 0, "further", "rounds")
+        check_at_least(self, 0, "further", "rounds", "contested")
         check_positive(self, "neighbourhood", "temperature", "min_similarity")
 
 
@@ -59,8 +60,13 @@ def further_pairs(
     groups: Sequence[Sequence[int]],
     tried: set[tuple[int, int]],
     settings: RetrievalSettings,
+    contested: Iterable[int] = (),
 ) -> list[tuple[int, int]]:
-    """For each group, the most similar pairs with other groups that have not been tried."""
+    """For each group, the most similar pairs with other groups that have not been tried.
+
+    Contested maps, on which confident edges were rejected, are also paired with those most similar to them, of any
+    group: more cycles decide which edges are right.
+    """
     chosen: set[tuple[int, int]] = set()
     count = len(similarity)
     least = 0.0
@@ -73,6 +79,10 @@ def further_pairs(
         pairs = [pair for pair in pairs if pair not in tried and float(similarity[pair]) >= least]
         pairs.sort(key=lambda pair: -float(similarity[pair]))
         chosen |= set(pairs[: settings.further])
+    for name in contested:
+        pairs = [(min(name, other), max(name, other)) for other in range(count) if other != name]
+        pairs.sort(key=lambda pair: -float(similarity[pair]))
+        chosen |= set([pair for pair in pairs if pair not in tried][: settings.contested])
     return sorted(chosen, key=lambda pair: (-float(similarity[pair]), pair))
 
 
