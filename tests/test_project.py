@@ -22,11 +22,11 @@ MAX_FUNCTION_LINES = 60
 
 # Neither parts of the package that few need nor dependencies that only extras install.
 NOT_LOADED_BY_IMPORT = [
+    "plueckernet.batch",
     "plueckernet.cli",
     "plueckernet.evaluation",
     "plueckernet.extraction",
     "plueckernet.report",
-    "plueckernet.scale",
     "plueckernet.training",
     "plueckernet.viewer",
     "beartype",
@@ -35,6 +35,8 @@ NOT_LOADED_BY_IMPORT = [
     "onnx",
     "onnxruntime",
     "plyfile",
+    "pyarrow",
+    "ray",
     "rich",
     "tensorboard",
     "typer",

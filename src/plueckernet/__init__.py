@@ -18,18 +18,21 @@ if TYPE_CHECKING:
     from plueckernet.extraction import extract_lines
     from plueckernet.geometry import LineSet, Pose, Similarity
     from plueckernet.io import read_lines, write_lines
+    from plueckernet.locating import locate
     from plueckernet.matchers import LineMatcher, load_matcher
     from plueckernet.merging import Alignment, align
     from plueckernet.models.weights import load_pretrained
     from plueckernet.registration import refine, register, register_many
     from plueckernet.report import write_report
     from plueckernet.result import RegistrationResult
+    from plueckernet.retrieval import LineIndex
 
 _HOMES = {
     "Alignment": "merging",
     "DegenerateError": "errors",
     "FormatError": "errors",
     "InputError": "errors",
+    "LineIndex": "retrieval",
     "LineMatcher": "matchers",
     "LineSet": "geometry",
     "PlueckernetError": "errors",
@@ -43,6 +46,7 @@ _HOMES = {
     "extract_lines": "extraction",
     "load_matcher": "matchers",
     "load_pretrained": "models.weights",
+    "locate": "locating",
     "read_lines": "io",
     "refine": "registration",
     "register": "registration",
@@ -56,6 +60,7 @@ __all__ = [
     "DegenerateError",
     "FormatError",
     "InputError",
+    "LineIndex",
     "LineMatcher",
     "LineSet",
     "PlueckernetError",
@@ -70,6 +75,7 @@ __all__ = [
     "extract_lines",
     "load_matcher",
     "load_pretrained",
+    "locate",
     "read_lines",
     "refine",
     "register",

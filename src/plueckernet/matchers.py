@@ -6,7 +6,7 @@ import abc
 import enum
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import torch
@@ -18,6 +18,8 @@ from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, Calibration
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.matching import DescriptorSettings, Matches, match_log_probability, putative_matches
 from plueckernet.estimation.scoring import AnchoredLines
+from plueckernet.estimation.search import Matching
+from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.estimation.upright import consistent_rows
 from plueckernet.geometry.lines import LineSet
 from plueckernet.models.matcher import Matcher
@@ -48,6 +50,11 @@ class LineMatcher(abc.ABC):
     def is_calibrated(self) -> bool:
         """Whether the confidence of results is fitted to this matcher."""
         return self.calibration is not None
+
+    def matching(self, settings: RegistrationSettings) -> Matching:
+        """How a search asks this matcher."""
+        match = partial(self.putative_matches, limit=settings.max_matches, up=settings.up)
+        return Matching(match, self.calibration or DESCRIPTOR_CALIBRATION, self.matches_parts)
 
     @abc.abstractmethod
     def match(self, source: LineSet, target: LineSet) -> Float[Tensor, "m n"]:

@@ -257,6 +257,11 @@ class RegistrationResult:
             document = read_json(Path(path))
         except FormatError as error:
             raise FormatError(path, f"not a readable result: {error.reason}", error.line) from error
+        return cls.from_dict(document, path)
+
+    @classmethod
+    def from_dict(cls, document: Any, path: str | Path = "result") -> RegistrationResult:
+        """The result of which :meth:`to_dict` made this; an error names ``path``."""
         if not isinstance(document, dict) or document.get("schema") not in (1, SCHEMA):
             raise FormatError(path, f"not a result of schema 1 or {SCHEMA}")
         try:

@@ -13,6 +13,7 @@ from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.merging import AlignSettings, align
 from plueckernet.merging.candidates import RetrievalSettings, candidate_pairs, further_pairs, map_similarity
+from plueckernet.merging.heap import MapHeap
 from plueckernet.merging.output import write_alignment
 from plueckernet.result import RegistrationResult, RunRecord
 
@@ -155,7 +156,7 @@ def test_bad_maps_are_named(maps, reason):
 
 def test_similar_maps_are_tried_first():
     maps = [lines for lines, _ in places(3).values()] + [chaos(60, seed) for seed in range(4)]
-    similarity = map_similarity(maps, RetrievalSettings(), True)
+    similarity = map_similarity(maps, RetrievalSettings())
     assert set(similarity.argmax(1)[:3].tolist()) <= {0, 1, 2}
     assert candidate_pairs(similarity, 1)[0] in {(0, 1), (0, 2), (1, 2)}
     assert torch.equal(similarity, similarity.mT)
@@ -164,8 +165,9 @@ def test_similar_maps_are_tried_first():
 def test_scale_free_similarity_does_not_depend_on_the_unit():
     maps = [lines for lines, _ in places(2).values()] + [chaos(60, seed) for seed in range(2)]
     scaled = [maps[0], LineSet.from_segments(100 * maps[1].endpoints), *maps[2:]]
-    settings = RetrievalSettings()
-    assert torch.allclose(map_similarity(maps, settings, False), map_similarity(scaled, settings, False), atol=1e-2)
+    heaps = [MapHeap.of(lines, same_unit=False) for lines in (maps, scaled)]
+    similarities = [map_similarity(heap.lines, RetrievalSettings()) for heap in heaps]
+    assert torch.allclose(*similarities, atol=1e-2)
 
 
 def test_further_pairs_are_between_groups_and_new():

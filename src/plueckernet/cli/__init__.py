@@ -15,11 +15,13 @@ import typer
 
 from plueckernet.cli.align import align
 from plueckernet.cli.apply import apply
+from plueckernet.cli.batch import batch
 from plueckernet.cli.convert import convert
 from plueckernet.cli.demo import demo
 from plueckernet.cli.evaluate import app as evaluate
 from plueckernet.cli.extract import extract
 from plueckernet.cli.info import info
+from plueckernet.cli.locate import locate
 from plueckernet.cli.odometry import odometry
 from plueckernet.cli.prepare import prepare
 from plueckernet.cli.refine import refine
@@ -32,7 +34,10 @@ from plueckernet.cli.weights import app as weights
 from plueckernet.errors import PlueckernetError, printable
 from plueckernet.version import __version__
 
-COMMANDS = (register, refine, align, apply, view, demo, convert, info, extract, prepare, odometry, train, reproduce)
+COMMANDS = (
+    register, refine, locate, align, batch, apply, view, demo, convert, info, extract, prepare, odometry, train,
+    reproduce,
+)  # fmt: skip
 
 app = typer.Typer(
     name="plueckernet",

@@ -58,6 +58,11 @@ def has_places(maps: MapPair) -> bool:
     return maps.has_lines_outside_core and large >= _MIN_EXTENT_RATIO * small
 
 
+def smaller_is_source(maps: MapPair) -> bool:
+    """Whether the source has the smaller extent."""
+    return _extent(maps.all_source) < _extent(maps.all_target)
+
+
 def _extent(lines: AnchoredLines) -> float:
     centre = lines.anchor.median(0).values
     return float((lines.anchor - centre).norm(dim=-1).quantile(_EXTENT_QUANTILE))

@@ -91,6 +91,7 @@ class PoseSearch:
         self._maps, self._match, self._calibration = maps, match, calibration
         self._settings, self._stage, self._matches_parts = settings, stage or StageClock(), matches_parts
         self.matches = Matches.none()  # of the longest lines, if these suffice, or else of all
+        self._all_matched = False
         self._scored_matches: list[tuple[RowScorer, Matches]] = []  # of the maps and of parts of them
         self._map_scorer = MapScorer(
             maps.source, maps.target, maps.threshold, settings.verification, (maps.all_source, maps.all_target)
@@ -108,18 +109,19 @@ class PoseSearch:
         """The candidates with the maps and the matches."""
         return RegisteredMaps(self._maps, self.matches, assessment)
 
-    def run(self, seed: int = 0) -> Assessment:
-        """The candidates after as many rounds as it takes."""
-        return self._completed(self._with_family(self._searched(seed)))
+    def run(self, seed: int = 0, given: Sequence[Pose] = ()) -> Assessment:
+        """The candidates after as many rounds as it takes; given normalized poses compete with them."""
+        refined = self._refined(given) if given else ()
+        return self._completed(self._with_family(self._searched(seed, refined)))
 
-    def _searched(self, seed: int) -> Assessment:
+    def _searched(self, seed: int, given: Sequence[RefinedCandidate] = ()) -> Assessment:
         judgement, first = self._settings.judgement, Assessment.nothing()
         enough = max(judgement.clear_confidence, judgement.min_confidence)
-        for first in self._rounds(self._longest_lines(seed)):
+        for first in self._rounds(self._longest_lines(seed), given):
             if first.weighing.confidence >= enough:
                 return first
         assessment = first
-        for assessment in self._rounds(self._all_lines(seed), first.refined):
+        for assessment in self._rounds(self._all_lines(seed), first.refined or given):
             if assessment.weighing.confidence >= enough:
                 break
             enough = judgement.min_confidence  # after the first round, in which a repeated place may hide another
@@ -141,6 +143,11 @@ class PoseSearch:
             return Assessment.nothing()
         assessment = next(self._rounds(self._all_lines(seed), given))
         return self._completed(assessment.preferring(given[0].refinement))
+
+    def weighed(self, poses: Sequence[Pose]) -> Assessment:
+        """Given normalized poses alone, refined and compared with each other."""
+        self._match_all_lines()
+        return self._assessed(self._refined(poses))
 
     def _with_family(self, assessment: Assessment) -> Assessment:
         """With all poses that a symmetry of either map makes exchangeable with the best one.
@@ -185,30 +192,41 @@ class PoseSearch:
             yield assessment
 
     def _longest_lines(self, seed: int) -> Iterator[Hypotheses]:
-        """One round with the matches of the longest lines; none for small maps."""
+        """One round with the matches of the longest lines; none for small maps, or if all lines have been matched."""
         settings = self._settings
-        if not self._matches_parts:
+        if not self._matches_parts or self._all_matched:
             return iter(())
         with self._stage("match"):
             matches = longest_matches(self._maps, settings.first_lines, settings.normalize, self._match)
-        return iter(()) if matches is None else itertools.islice(self._proposed(matches, seed), 1)
+        if matches is None:
+            return iter(())
+        self._use(matches)
+        return itertools.islice(self._proposed(seed), 1)
 
     def _all_lines(self, seed: int) -> Iterator[Hypotheses]:
         """All rounds with the matches of all lines."""
-        with self._stage("match"):
-            matches = self._match(self._maps)
-        return itertools.chain(self._proposed(matches, seed), self._from_places(seed))
+        self._match_all_lines()
+        return itertools.chain(self._proposed(seed), self._from_places(seed))
 
-    def _proposed(self, matches: Matches, seed: int) -> Iterator[Hypotheses]:
-        """Poses of these matches, which also tell how far a pose agrees with the matcher."""
+    def _match_all_lines(self) -> None:
+        if not self._all_matched:
+            with self._stage("match"):
+                self._use(self._match(self._maps))
+            self._all_matched = True
+
+    def _use(self, matches: Matches) -> None:
+        """Propose poses from these matches, which also tell how far a pose agrees with the matcher."""
         self.matches = matches
         self._match_scorer = self._maps.match_scorer(matches.source, matches.target)
         self._scored_matches.append((self._match_scorer, matches))
+
+    def _proposed(self, seed: int) -> Iterator[Hypotheses]:
         settings, up = self._settings.hypotheses, self._settings.vertical(self._maps)
+        probability = self.matches.probability
         if up is not None:
-            return propose_upright_poses(self._maps, self._match_scorer, matches.probability, up, settings, seed)
+            return propose_upright_poses(self._maps, self._match_scorer, probability, up, settings, seed)
         parts = self._matched_parts()
-        return propose_poses(self._maps, self._match_scorer, matches.probability, settings, seed, parts)
+        return propose_poses(self._maps, self._match_scorer, probability, settings, seed, parts)
 
     def _matched_parts(self) -> Iterator[tuple[RowScorer, Matches]]:
         """The matches of parts of the maps, which later tell how far a pose agrees with the matcher."""

@@ -42,17 +42,18 @@ class Case(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Place:
+class Medium:
     """Where the reader of a verdict sees the poses."""
 
     pose: str
     others: str
+    refining: str = "the viewer (plueckernet view) can refine a correct one"
 
 
 _REPORT_OR_VIEWER = "in the report (--report) or the viewer (plueckernet view)"
-IN_TERMINAL = Place(_REPORT_OR_VIEWER, _REPORT_OR_VIEWER)
-IN_REPORT = Place("in the picture", "in the table below")
-IN_VIEWER = Place("in the picture", "in the list of poses")
+IN_TERMINAL = Medium(_REPORT_OR_VIEWER, _REPORT_OR_VIEWER)
+IN_REPORT = Medium("in the picture", "in the table below")
+IN_VIEWER = Medium("in the picture", "in the table of poses", "Refine from here improves a correct one")
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ SENTENCES = {
 UNCALIBRATED_NOTE = "The confidence is not calibrated for this matcher."
 CHECK_ADVICE = "Look at the pose {pose} before you use it."
 COMPARE_ADVICE = "Compare the pose with {alternatives} {others}."
-LOOK_ADVICE = "Look at {candidates} {others}; the viewer (plueckernet view) can refine a correct one."
+LOOK_ADVICE = "Look at {candidates} {others}; {refining}."
 UNITS_ADVICE = "Check the units: convert one of the maps if they differ, and register again."
 MORE_LINES_ADVICE = (
     "More or longer lines, a larger part of the place in common, or a larger --inlier-threshold may help."
@@ -150,7 +151,7 @@ PICTURE_TITLES = {
 BEFORE_TITLE = "before registration, each map in its own frame"
 
 
-def verdict(result: RegistrationResult, place: Place = IN_TERMINAL) -> VerdictText:
+def verdict(result: RegistrationResult, place: Medium = IN_TERMINAL) -> VerdictText:
     """The status and the confidence of a result in words."""
     case = verdict_case(result)
     values = {
@@ -205,7 +206,7 @@ def _ambiguous_case(result: RegistrationResult) -> Case:
     return Case.SEVERAL if result.confidence <= even + 1e-9 else Case.SEVERAL_UNNUMBERED
 
 
-def _advice(result: RegistrationResult, case: Case, place: Place) -> str:
+def _advice(result: RegistrationResult, case: Case, place: Medium) -> str:
     """What to do next, in one or two sentences; a doubt about the units comes before everything else."""
     if any(not warning.endswith(LEFT_OUT) for warning in result.warnings):
         return UNITS_ADVICE
@@ -213,6 +214,7 @@ def _advice(result: RegistrationResult, case: Case, place: Place) -> str:
     values = {
         "pose": place.pose,
         "others": place.others,
+        "refining": place.refining,
         "alternatives": _numbered("alternative", count),
         "candidates": _numbered("candidate", count),
     }
