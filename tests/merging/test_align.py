@@ -10,8 +10,8 @@ from tests.cli.helpers import chaos, house
 from plueckernet.errors import InputError
 from plueckernet.estimation.judgement import Status
 from plueckernet.estimation.settings import RegistrationSettings
-from plueckernet.geometry import LineSet, Pose
-from plueckernet.merging import AlignSettings, align
+from plueckernet.geometry import LineSet, Pose, Similarity
+from plueckernet.merging import AlignSettings, align, merge_group
 from plueckernet.merging.candidates import RetrievalSettings, candidate_pairs, further_pairs, map_similarity
 from plueckernet.merging.heap import MapHeap
 from plueckernet.merging.output import write_alignment
@@ -183,3 +183,14 @@ def test_further_pairs_are_between_groups_and_new():
 def test_settings_check_their_values(changes):
     with pytest.raises(InputError):
         AlignSettings(retrieval=RetrievalSettings(**changes))
+
+
+def test_maps_of_unknown_units_are_aligned():
+    lines = house()
+    motion = Similarity.from_pose(Pose.random(generator=torch.Generator().manual_seed(3), translation=4.0), 0.01)
+    maps = {"metres": lines[torch.arange(80)].replaced(ids=None), "other": motion @ lines[torch.arange(10, 88)]}
+    alignment = align(maps, matcher="descriptors", settings=AlignSettings(scale="unknown"))
+    assert alignment.ok
+    assert alignment.groups[0].maps[0] == "metres"
+    assert torch.allclose(alignment.groups[0].poses["other"].matrix(), motion.inverse().matrix(), rtol=1e-4, atol=1e-2)
+    assert len(merge_group(alignment, alignment.groups[0]).lines) == 88
