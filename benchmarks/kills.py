@@ -3,7 +3,8 @@
 Each command first runs undisturbed, as the reference. Then, for each kill, it starts anew, is killed by `SIGKILL` at a
 random moment of its usual duration, and is started again until its end. After a kill every file with a final name must
 be whole; after the end the files must equal the reference, and no temporary file may be left. The commands run in forks
-of this process, which has imported everything, so that the moments fall into their work and not into imports.
+of this process, which has imported everything, so that the moments fall into their work and not into imports. Of
+`batch` the driver is killed or, as often, a worker, after which the driver has to complete the batch by itself.
 """
 
 from __future__ import annotations
@@ -21,14 +22,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 
 from benchmarks.harness import RESULTS, save
+from plueckernet.cli import COMMANDS as KNOWN
 from plueckernet.cli import main as plueckernet
 from plueckernet.errors import PlueckernetError
+from plueckernet.io import read_lines, write_lines
 from plueckernet.training.checkpoint import load_checkpoint
 
 _DEMO = Path(__file__).parents[1] / "src" / "plueckernet" / "demo"
@@ -47,6 +51,7 @@ class Command:
 
     arguments: Callable[[Path, Path], list[str]]
     compared: tuple[str, ...]
+    has_workers: bool = False  # of which any may be killed, too
 
 
 def _train(_: Path, out: Path) -> list[str]:
@@ -80,11 +85,26 @@ COMMANDS = {
         ("predictions/**/config.json", "predictions/**/*.jsonl"),
     ),
     "train": Command(_train, ("last/*", "best/*.safetensors")),
+    "batch": Command(
+        lambda inputs, out: [
+            "batch", str(inputs / "pairs.csv"), "--out", str(out), "--workers", "2", "--matcher", "descriptors",
+        ],
+        ("results/*.parquet",),
+        has_workers=True,
+    ),
+    "align": Command(
+        lambda inputs, out: [
+            "align", *map(str, sorted((inputs / "maps").glob("*.obj"))[:3]), "--out", str(out), "--no-report",
+        ],
+        ("align.json",),
+    ),
 }  # fmt: skip
+_NAMES = {command.__name__ for command in KNOWN}
+COMMANDS = {name: command for name, command in COMMANDS.items() if name in _NAMES}
 
 
 def make_inputs(folder: Path) -> None:
-    """A cloud with edges, and houses as Structured3D publishes them."""
+    """A cloud with edges, houses as Structured3D publishes them, and small maps in pairs."""
     generator = np.random.default_rng(0)
     points = generator.uniform(-1, 1, (30_000, 3)) * [4, 3, 1.5]
     axis, side = generator.integers(0, 3, len(points)), generator.integers(0, 2, len(points))
@@ -97,13 +117,22 @@ def make_inputs(folder: Path) -> None:
         matrix = np.kron(np.eye(200, dtype=int), [1, 1]).tolist()
         (scene / "annotation_3d.json").write_text(json.dumps({"junctions": junctions, "lineJunctionMatrix": matrix}))
 
+    house = read_lines(_DEMO / "house_monday.obj")
+    (folder / "maps").mkdir()
+    for number in range(12):
+        rows = torch.randperm(len(house), generator=torch.Generator().manual_seed(number))[:60]
+        write_lines(folder / "maps" / f"{number:02d}.obj", house[rows].replaced(ids=None))
+    pairs = [f"maps/{number:02d}.obj,maps/{(number + 1) % 12:02d}.obj" for number in range(12)]
+    (folder / "pairs.csv").write_text("\n".join(["source,target", *pairs, "maps/00.obj,missing.obj"]))
 
-def run(arguments: list[str], seconds: float = float("inf")) -> int | None:
-    """The exit code of a command in a fork; None if it was killed after these seconds."""
+
+def run(arguments: list[str], seconds: float = float("inf"), chosen: random.Random | None = None) -> int | None:
+    """The exit code of a command in a fork; None if it, or a worker ``chosen`` at random, was killed then."""
     child = os.fork()
     if child == 0:
         code = 70
         with contextlib.suppress(BaseException):
+            sys.modules["__main__"] = ModuleType("__main__")  # workers would import it, with all that it imports
             sink = os.open(os.devnull, os.O_WRONLY)
             os.dup2(sink, 1)
             os.dup2(sink, 2)
@@ -118,15 +147,43 @@ def run(arguments: list[str], seconds: float = float("inf")) -> int | None:
         if done:
             return os.waitstatus_to_exitcode(status)
         time.sleep(0.002)
-    os.kill(child, signal.SIGKILL)
+    victim = child
+    if chosen is not None and chosen.random() < 0.5:
+        victim = chosen.choice(_workers(child) or [child])
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(victim, signal.SIGKILL)
     os.waitpid(child, 0)
     return None
+
+
+def _workers(driver: int) -> list[int]:
+    """The processes that a driver has started, but not the one by which Python tracks their resources."""
+    text = Path(f"/proc/{driver}/task/{driver}/children").read_text()
+    names = {int(word): Path(f"/proc/{word}/cmdline").read_bytes() for word in text.split()}
+    return [process for process, name in names.items() if b"spawn_main" in name]
 
 
 def content(out: Path, patterns: tuple[str, ...]) -> dict[str, Any]:
     """The compared outputs without what differs from run to run; unreadable ones raise."""
     files = sorted({path for pattern in patterns for path in out.glob(pattern) if path.is_file()})
+    tables = [path for path in files if path.suffix == ".parquet"]
+    if tables:  # which rows are in which file depends on the moment
+        return _rows(tables)
     return {str(path.relative_to(out)): _comparable(path) for path in files if not path.name.endswith(".part")}
+
+
+def _rows(tables: list[Path]) -> dict[str, Any]:
+    """The rows of all tables by their number; a number that is there twice raises."""
+    import pyarrow.parquet
+
+    rows: dict[str, Any] = {}
+    for path in tables:
+        for row in pyarrow.parquet.ParquetFile(path).read().to_pylist():
+            if str(row["number"]) in rows:
+                raise ValueError(f"pair {row['number']} is there twice")
+            document = row.pop("document")
+            rows[str(row["number"])] = _timeless({**row, "result": json.loads(document) if document else None})
+    return rows
 
 
 def _comparable(path: Path) -> Any:
@@ -187,7 +244,8 @@ def measure(name: str, kills: int, inputs: Path, work: Path) -> dict[str, Any]:
         attempt += 1
         out = work / str(attempt)
         out.mkdir()
-        if run(command.arguments(inputs, out), generator.uniform(0, 0.98 * duration)) is not None:
+        chosen = generator if command.has_workers else None
+        if run(command.arguments(inputs, out), generator.uniform(0, 0.98 * duration), chosen) is not None:
             counts["ended_before"] += 1
             duration *= 0.95
             continue

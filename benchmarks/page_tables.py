@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from benchmarks import confidence_page, networks, networks_designs
+from benchmarks import confidence_page, cost_tables, networks, networks_designs
 from benchmarks.harness import RESULTS
 from benchmarks.sensitivity import table as settings_table
 from benchmarks.sensor_results import OdometryValues, ScanGroup, ScanValues
@@ -24,6 +24,14 @@ METHODS = {  # of odometry, as they are called in the tables
     "frame to frame": "lines, no initial guess, frame to frame",
     "ICL": "lines, ICL from the identity",
     "Open3D": "pixels, Open3D's RGB-D odometry from the identity",
+}
+
+PEERS = {  # as they are called in the README, by the beginning of their names
+    "plueckernet": "**plueckernet**",
+    "plueckernet, no weights": "plueckernet `--matcher descriptors`, without a network",
+    "PlückerNet as published": "PlückerNet, the paper's method, trained here on its protocol",
+    "Open3D": "Open3D: points, FPFH + RANSAC + ICP",
+    "KISS-Matcher": "KISS-Matcher: points, + ICP",
 }
 
 
@@ -175,8 +183,34 @@ def _scans(name: str) -> ScanValues:
 _CONFIDENCES, _ACCEPTANCES = (
     tuple(f"{kind}_{matcher}" for matcher in confidence_page.MATCHERS) for kind in ("confidence", "acceptance")
 )
+
+
 # Name of the markers: page, results, rows.
+def peers() -> Iterator[str]:
+    """This package and others on the same pairs; of the variants of one method the best."""
+    values = read_json(RESULTS / "peers.json")
+    rows = values["rows"]
+    bands = list(rows[0]["bands"])
+    yield f"{values['pairs']} pairs of neighbouring crops of ten real maps, by the share of lines in common, one run:"
+    yield ""
+    yield f"| right: less than 5° and 0.5 m | {' | '.join(bands)} | wrong, but not told so | CPU time |"
+    yield f"|---|{'---|' * len(bands)}---|---|"
+    for name in PEERS:
+        variants = [row for row in rows if row["method"] == name] or [row for row in rows if name in row["method"]]
+        best = max(variants, key=_rightness)
+        counts = best["bands"].values()
+        cells = [f"{count['right']} of {count['pairs']}" for count in counts]
+        untold = f"{sum(count['wrong_and_called'] for count in counts)} of {values['pairs']}"
+        yield f"| {PEERS[name]} | {' | '.join(cells)} | {untold} | {best['time_over_ours']:.2f} |"
+    yield "| TEASER++ | – | – | – | – | no wheel, not run | – |"
+
+
+def _rightness(row: dict[str, Any]) -> int:
+    return sum(counts["right"] for counts in row["bands"].values())
+
+
 TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[], Iterator[str]]]] = {
+    "peers": ("../README.md", ("peers",), peers),
     "clouds": ("extraction.md", ("extraction",), clouds),
     "speed": ("extraction.md", ("extraction",), large_cloud),
     "scans": ("odometry.md", ("sensors", "sensors_fpfh", "sensors_kiss"), scans),
@@ -188,6 +222,9 @@ TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[], Iterator[str]]]] = {
     "calibration": ("reliability.md", _CONFIDENCES, confidence_page.calibration),
     "kinds": ("reliability.md", _CONFIDENCES[:2], confidence_page.kinds),
     "acceptance": ("reliability.md", _ACCEPTANCES, confidence_page.accepted),
+    "units": ("batch.md", ("costs",), cost_tables.units),
+    "workers": ("batch.md", (), cost_tables.start),
+    "scenario": ("batch.md", (), cost_tables.scenario),
 }
 
 

@@ -21,7 +21,7 @@ from plueckernet.evaluation.crop_results import CropValues
 from plueckernet.evaluation.documents import TableRow, from_json, read_json
 from plueckernet.evaluation.experiments import EXPERIMENTS
 from plueckernet.evaluation.invariance import InvarianceValues
-from plueckernet.evaluation.outcomes import FALSE_SUCCESS, MIN_COMMON, RIGHT_MEANS
+from plueckernet.evaluation.outcomes import MIN_COMMON, RIGHT_MEANS
 from plueckernet.evaluation.provenance import mark
 from plueckernet.evaluation.result_rows import confidence_rows, crop_rows, invariance_rows, synthetic_rows
 from plueckernet.evaluation.results_page import results_page, write_page_figures
@@ -79,14 +79,13 @@ def rows_of(path: Path) -> list[TableRow]:
     return table_rows(content.get("table", []))
 
 
-def numbers(folder: Path = RESULTS, *, short: bool = False) -> str:
-    """All results, or those with a goal and all false successes, as one Markdown table with its legend."""
+def numbers(folder: Path = RESULTS) -> str:
+    """All results as one Markdown table with its legend."""
     paths = sorted([*folder.glob("*.json"), *folder.glob("experiments/*.json")], key=_place)
     lines = []
     for path in paths:
         source = " ".join(filter(None, (f"`{path.name}`", mark(read_json(path)))))
-        shown = [row for row in rows_of(path) if not short or row.goal or row.what.endswith(FALSE_SUCCESS)]
-        lines += [f"| {row.what} | {row.goal or '–'} | {row.measured} | {source} |" for row in shown]
+        lines += [f"| {row.what} | {row.goal or '–'} | {row.measured} | {source} |" for row in rows_of(path)]
     if not lines:
         return "No benchmark has been run yet: `make bench`."
     return "\n".join([LEGEND, "", "| what | goal | measured | result |", "|---|---|---|---|", *lines])
@@ -108,6 +107,7 @@ def filled(page: str, name: str, content: str) -> str:
 
 _DOCS_PAGES = (
     "numbers.md", "results.md", "extraction.md", "odometry.md", "networks.md", "registration.md", "reliability.md",
+    "batch.md",
 )  # fmt: skip
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / name for name in _DOCS_PAGES))
 
@@ -115,8 +115,11 @@ PAGES = (ROOT / "README.md", *(ROOT / "docs" / name for name in _DOCS_PAGES))
 def rendered() -> dict[Path, str]:
     """Every page with results on it, as it should be."""
     docs = ROOT / "docs"
-    tables = [(ROOT / "README.md", "numbers", numbers(short=True)), (docs / "numbers.md", "numbers", numbers())]
-    tables += [(docs / page, name, page_tables.marked_table(name)) for name, (page, *_) in page_tables.TABLES.items()]
+    tables = [(docs / "numbers.md", "numbers", numbers())]
+    tables += [
+        ((docs / page).resolve(), name, page_tables.marked_table(name))
+        for name, (page, *_) in page_tables.TABLES.items()
+    ]
     pages: dict[Path, str] = {}
     for path, name, content in tables:
         pages[path] = filled(pages.get(path) or path.read_text(encoding="utf-8"), name, content)

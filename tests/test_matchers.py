@@ -46,6 +46,17 @@ def test_lines_come_in_the_frame_that_is_asked_for(pair, frame):
     assert result.matcher == "unnamed matcher"
 
 
+def test_a_function_is_asked_once_however_unclear_the_pose(pair):
+    asked = []
+
+    def nothing(source, target):
+        asked.append((len(source), len(target)))
+        return torch.zeros(len(source), len(target))
+
+    assert not register(pair.source[:40], pair.target[-60:], matcher=nothing)
+    assert asked == [(40, 60)]
+
+
 def test_a_network_is_passed_as_it_is(pair):
     torch.manual_seed(0)
     network = build_matcher(InvariantConfig(layers=2))

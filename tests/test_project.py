@@ -22,11 +22,11 @@ MAX_FUNCTION_LINES = 60
 
 # Neither parts of the package that few need nor dependencies that only extras install.
 NOT_LOADED_BY_IMPORT = [
+    "plueckernet.batch",
     "plueckernet.cli",
     "plueckernet.evaluation",
     "plueckernet.extraction",
     "plueckernet.report",
-    "plueckernet.scale",
     "plueckernet.training",
     "plueckernet.viewer",
     "beartype",
@@ -35,6 +35,8 @@ NOT_LOADED_BY_IMPORT = [
     "onnx",
     "onnxruntime",
     "plyfile",
+    "pyarrow",
+    "ray",
     "rich",
     "tensorboard",
     "typer",
@@ -115,8 +117,12 @@ def test_constraints_cover_every_direct_dependency():
     assert names - {"plueckernet"} <= pinned
 
 
-def test_signatures_are_checked():
+def test_signatures_are_checked(pytestconfig):
     """Without jaxtyping's import hook every shape in a signature would be decoration."""
+    option = "--jaxtyping-packages=plueckernet,beartype.beartype"
+    assert option in (ROOT / "Makefile").read_text(encoding="utf-8")
+    if not pytestconfig.getoption("jaxtyping_packages"):
+        pytest.skip(f"run by `make test`, or with {option}")
     with pytest.raises(TypeCheckError):
         errors.ShapeError("points", expected=3, actual=(3,))
 

@@ -11,9 +11,11 @@ import plueckernet as pn
 from plueckernet.coincidence import CoincidenceFinder, coincident_lines
 from plueckernet.data.protocols import AnyProtocol, PaperProtocol, ScanProtocol, sample_pair, unrelated_pair
 from plueckernet.data.scenes import make_scene
-from plueckernet.errors import InputError
+from plueckernet.errors import InputError, WorkerLostError
 from plueckernet.estimation.settings import RegistrationSettings
+from plueckernet.evaluation.repetition import symmetric
 from plueckernet.geometry import LineSet, Pose, Similarity
+from plueckernet.parallel import TaskOutcome
 from plueckernet.registration import refine, register, register_many
 from plueckernet.stages import STAGES
 
@@ -126,6 +128,15 @@ def test_a_symmetric_map_is_ambiguous():
     assert len(result.alternatives) >= 1
 
 
+def test_a_piece_of_a_field_of_equal_poles_is_ambiguous():
+    """A shift by one pole explains nearly as much, which made the right pose doubtful."""
+    pair = symmetric("pole field", torch.Generator().manual_seed(1002))
+    result = register(pair.source, pair.target)
+    assert result.status is pn.Status.AMBIGUOUS
+    assert result.exchangeable > 10
+    assert result.unobservable
+
+
 def test_covariance_moves_with_its_point():
     pair = house()
     result = register(pair.source, pair.target)
@@ -164,7 +175,10 @@ def test_many_pairs_give_what_single_pairs_give(processes):
     pairs = [house(seed) for seed in (3, 4)]
     maps = [(pair.source, pair.target) for pair in pairs]
     maps.insert(1, (pairs[0].source[:2], pairs[0].target))
-    first, failed, last = register_many(maps, processes=processes, matcher="descriptors", seed=7)
+    seen = []
+    options = {"processes": processes, "threads": 1, "on_progress": seen.append}
+    first, failed, last = register_many(maps, matcher="descriptors", seed=7, **options)
+    assert seen == [1, 2, 3]
     for result, pair in ((first, pairs[0]), (last, pairs[1])):
         single = register(pair.source, pair.target, matcher="descriptors", seed=7)
         assert torch.equal(result.target_T_source.matrix(), single.target_T_source.matrix())
@@ -172,6 +186,18 @@ def test_many_pairs_give_what_single_pairs_give(processes):
     assert failed.status is pn.Status.FAILED
     assert "at least three" in failed.reason
     assert failed.to_dict()["num_lines"]
+
+
+def test_a_pair_that_kills_its_process_is_a_failed_result():
+    class LosingExecutor:
+        def run(self, function, tasks):
+            yield from (TaskOutcome(place, error=WorkerLostError("was killed", 3)) for place, _ in enumerate(tasks))
+
+    threads = torch.get_num_threads()
+    (result,) = register_many([([], [])], processes=LosingExecutor(), matcher="descriptors")
+    assert not result
+    assert "was killed, 3 times" in result.reason
+    assert torch.get_num_threads() == threads
 
 
 def test_the_papers_weights_see_the_maps_in_their_original_frames():

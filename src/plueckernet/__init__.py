@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from plueckernet.io import read_lines, write_lines
     from plueckernet.locating import locate
     from plueckernet.matchers import LineMatcher, load_matcher
+    from plueckernet.merging import Alignment, align
     from plueckernet.models.weights import load_pretrained
     from plueckernet.registration import refine, register, register_many
     from plueckernet.report import write_report
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from plueckernet.retrieval import LineIndex
 
 _HOMES = {
+    "Alignment": "merging",
     "DegenerateError": "errors",
     "FormatError": "errors",
     "InputError": "errors",
@@ -39,6 +41,7 @@ _HOMES = {
     "RegistrationSettings": "estimation.settings",
     "Similarity": "geometry",
     "Status": "estimation.judgement",
+    "align": "merging",
     "coincident_lines": "coincidence",
     "extract_lines": "extraction",
     "load_matcher": "matchers",
@@ -53,6 +56,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Alignment",
     "DegenerateError",
     "FormatError",
     "InputError",
@@ -66,6 +70,7 @@ __all__ = [
     "Similarity",
     "Status",
     "__version__",
+    "align",
     "coincident_lines",
     "extract_lines",
     "load_matcher",

@@ -82,6 +82,23 @@ class MissingDependencyError(PlueckernetError, ImportError):
         return f"{self.package} is not installed: pip install 'plueckernet[{self.extra}]'"
 
 
+class WorkerLostError(PlueckernetError):
+    """A task whose worker died again and again, such as one that needs more memory than there is.
+
+    Attributes:
+        how: How the worker died.
+        attempts: How often the task was tried.
+    """
+
+    def __init__(self, how: str, attempts: int) -> None:
+        self.how = how
+        self.attempts = attempts
+        super().__init__(how, attempts)
+
+    def __str__(self) -> str:
+        return f"its worker {self.how}, {self.attempts} times; perhaps it needs more memory than there is"
+
+
 class UnitWarning(UserWarning):
     """The sizes of two maps suggest that they are in different units, and scale is not searched for."""
 

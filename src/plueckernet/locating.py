@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import torch
 from jaxtyping import Int
@@ -19,7 +18,7 @@ from torch import Tensor
 from plueckernet.estimation.assessment import AssessedCandidate, Assessment
 from plueckernet.estimation.evidence import Evidence
 from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, Calibration, Status, Weighing, judge, weigh
-from plueckernet.estimation.maps import MIN_LINES, MapPair
+from plueckernet.estimation.maps import MIN_LINES
 from plueckernet.estimation.matching import Matches
 from plueckernet.estimation.places import has_places, smaller_is_source
 from plueckernet.estimation.search import PoseSearch
@@ -94,10 +93,14 @@ def located(submap: LineSet, index: LineIndex, matcher: LineMatcher, options: Ru
 
 
 def smaller_in_larger(
-    source: LineSet, target: LineSet, maps: MapPair, matcher: LineMatcher, options: RunOptions
+    source: LineSet, target: LineSet, matcher: LineMatcher, options: RunOptions
 ) -> RegistrationResult | None:
     """The result if the map of much smaller extent is found in the other; None if neither is, or if it is not found."""
-    if not has_places(maps) or maps.all_source.half_length is None:
+    segments = source.endpoints is not None and target.endpoints is not None
+    if max(len(source), len(target)) <= options.settings.max_lines or not segments or not matcher.matches_parts:
+        return None
+    maps = options.settings.normalize(source, target)
+    if not has_places(maps):
         return None
     part_is_source = smaller_is_source(maps)
     submap, whole = (source, target) if part_is_source else (target, source)
@@ -126,13 +129,13 @@ class _PlaceSearch:
         whole_T_part = place.whole_T_part.to(options.device)
         self._pose = whole_T_part if options.part_is_source else whole_T_part.inverse()
         self.maps = options.settings.normalize(*(sides if options.part_is_source else sides[::-1]))
-        match = partial(matcher.putative_matches, limit=options.settings.max_matches)
-        with self._stage("match"):
-            self.matches: Matches = match(self.maps)
-        calibration = matcher.calibration or DESCRIPTOR_CALIBRATION
-        self._search = PoseSearch(self.maps, self.matches, calibration, options.settings, self._stage, match)
-        with self._stage("refine"):
-            self.assessment = self._search.weighed([self.maps.normalized_pose(self._pose)])
+        self._search = PoseSearch.of(self.maps, matcher.matching(options.settings), options.settings, self._stage)
+        self.assessment = self._search.weighed([self.maps.normalized_pose(self._pose)])
+
+    @property
+    def matches(self) -> Matches:
+        """Of the part and the place."""
+        return self._search.matches
 
     def run(self) -> None:
         """Let other poses compete with that of the votes."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import abc
 import enum
-from collections.abc import Callable
-from functools import lru_cache
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 
 import torch
@@ -17,6 +18,9 @@ from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, Calibration
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.matching import DescriptorSettings, Matches, match_log_probability, putative_matches
 from plueckernet.estimation.scoring import AnchoredLines
+from plueckernet.estimation.search import Matching
+from plueckernet.estimation.settings import RegistrationSettings
+from plueckernet.estimation.upright import consistent_rows
 from plueckernet.geometry.lines import LineSet
 from plueckernet.models.matcher import Matcher
 from plueckernet.models.weights import load_card, load_pretrained, pretrained_path
@@ -33,27 +37,40 @@ class LineMatcher(abc.ABC):
     """Says which lines of two maps may be the same line.
 
     A matcher of your own derives from this class and implements :meth:`match`. The calibration turns the evidence for
-    a pose into a confidence; without one, results say that their confidence is not calibrated.
+    a pose into a confidence; without one, results say that their confidence is not calibrated. It is asked once, about
+    all lines in their order, unless ``matches_parts``: then more poses are found where maps have little in common.
     """
 
     name: str = "unnamed matcher"
     frame: MatchFrame = MatchFrame.NORMALIZED
     calibration: Calibration | None = None
+    matches_parts: bool = False  # whether it may be asked about some lines of the maps, and again about others
 
     @property
     def is_calibrated(self) -> bool:
         """Whether the confidence of results is fitted to this matcher."""
         return self.calibration is not None
 
+    def matching(self, settings: RegistrationSettings) -> Matching:
+        """How a search asks this matcher."""
+        match = partial(self.putative_matches, limit=settings.max_matches, up=settings.up)
+        return Matching(match, self.calibration or DESCRIPTOR_CALIBRATION, self.matches_parts)
+
     @abc.abstractmethod
     def match(self, source: LineSet, target: LineSet) -> Float[Tensor, "m n"]:
         """Log-probability of each pair of lines."""
 
-    def putative_matches(self, maps: MapPair, limit: int) -> Matches:
-        """The most probable pairs of two maps."""
+    def putative_matches(self, maps: MapPair, limit: int, up: Sequence[float] | None = None) -> Matches:
+        """The most probable pairs of two maps; where the vertical is known, of those with the same angle to it."""
         original = self.frame is MatchFrame.ORIGINAL
         lines = maps.original_lines if original else maps.normalized_lines
-        return putative_matches(self.match(*lines), limit)
+        probability = self.match(*lines)
+        if up is not None:
+            source, target = (side.direction for side in lines)
+            consistent = consistent_rows(source, target, source.new_tensor(up), maps.threshold.angle)
+            probability = torch.where(consistent.to(probability.device), probability, -math.inf)
+        matches = putative_matches(probability, limit)
+        return matches if up is None else matches.first(int((matches.probability > 0).sum()))
 
 
 class DescriptorMatcher(LineMatcher):
@@ -61,6 +78,7 @@ class DescriptorMatcher(LineMatcher):
 
     name = "descriptors"
     calibration = DESCRIPTOR_CALIBRATION
+    matches_parts = True
 
     def __init__(self, settings: DescriptorSettings = DescriptorSettings()) -> None:
         self._settings = settings
@@ -74,6 +92,8 @@ class DescriptorMatcher(LineMatcher):
 
 class NetworkMatcher(LineMatcher):
     """Matches by a network, in the frame that the network was trained in."""
+
+    matches_parts = True
 
     def __init__(self, network: Matcher, name: str = "network", calibration: Calibration | None = None) -> None:
         self.network = network.eval()

@@ -4,32 +4,41 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from multiprocessing import get_context
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from plueckernet.errors import InputError, UnitWarning
+from plueckernet.errors import InputError, UnitWarning, WorkerLostError
+from plueckernet.estimation.assessment import counted_motions, height_warning
 from plueckernet.estimation.extents import unit_warning
-from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, judge
-from plueckernet.estimation.search import PoseSearch
-from plueckernet.estimation.settings import RegistrationSettings
+from plueckernet.estimation.judgement import judge
+from plueckernet.estimation.maps import check_maps
+from plueckernet.estimation.search import RegisteredMaps, pose_around, search_pose
+from plueckernet.estimation.settings import RegistrationSettings, direction
+from plueckernet.estimation.similarity.search import (
+    ScaleChoice,
+    scale_range,
+    search_similarity,
+    similarity_around,
+)
 from plueckernet.estimation.strays import KeptLines
 from plueckernet.geometry.arrays import ArrayLike
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
+from plueckernet.geometry.similarity import Transform, motion_from_matrix
 from plueckernet.io.inputs import LinesLike, as_lines
 from plueckernet.locating import RunOptions, smaller_in_larger
-from plueckernet.matchers import MatcherSource, load_matcher
-from plueckernet.result import RegistrationResult, RunRecord, assemble_result
+from plueckernet.matchers import LineMatcher, MatcherSource, load_matcher
+from plueckernet.parallel import Executor, InlineExecutor, ProcessExecutor, in_order
+from plueckernet.result import RegistrationResult, RunRecord, assemble_result, with_scale
 from plueckernet.stages import StageClock
 
 
-def register(
+def register(  # noqa: PLR0913 - two of them, scale and up, say what is searched for
     source: LinesLike,
     target: LinesLike,
     *,
@@ -38,6 +47,8 @@ def register(
     seed: int = 0,
     device: str = "cpu",
     on_stage: Callable[[str], None] | None = None,
+    scale: ScaleChoice = None,
+    up: ArrayLike | None = None,
 ) -> RegistrationResult:
     """Find ``target_T_source``: any rotation, any translation, no initial guess, lines undirected.
 
@@ -49,37 +60,36 @@ def register(
     network, or any :class:`~plueckernet.matchers.LineMatcher`. ``on_stage`` is called with the name of each stage as
     it begins. The result is on the CPU whatever the device. Maps that seem to be in different units are registered
     with a :class:`~plueckernet.errors.UnitWarning`, which is also in ``result.warnings``.
+
+    ``scale="unknown"`` searches for the scale between the maps as well, ``scale=(0.9, 1.1)`` for one in that range;
+    then ``target_T_source`` is a :class:`~plueckernet.Similarity`. ``up`` is the vertical, known in both maps: only
+    turns about it are searched for.
     """
     source, target = as_lines(source), as_lines(target)
-    stage = StageClock(on_stage)
+    stage, scales = StageClock(on_stage), scale_range(scale)
+    settings = settings if up is None else replace(settings, up=direction(up))
     kept, counts = (KeptLines.of(source), KeptLines.of(target)), (len(source), len(target))
     source, target = (side.lines for side in kept)
     with stage("prepare"):
         line_matcher = load_matcher(matcher, device)
-        maps = settings.normalize(source.to(device), target.to(device))
-        unit_warnings = _warn_about_units(source, target)
-    options = RunOptions(settings, seed, device, stage, warnings=unit_warnings)
-    located = smaller_in_larger(source, target, maps, line_matcher, options)
-    if located is not None:  # one map is a small part of the other
-        return _of_whole_maps(located, kept, counts)
-    match = partial(line_matcher.putative_matches, limit=settings.max_matches)
-    with stage("match"):
-        matches = match(maps)
+        check_maps(source, target)
+        said = _warn_about_units(source, target) if scales is None else ()
+    lines, matching = (source.to(device), target.to(device)), line_matcher.matching(settings)
+    if scales is None and settings.up is None:
+        options = RunOptions(settings, seed, device, stage, warnings=said)
+        located = smaller_in_larger(source, target, line_matcher, options)
+        if located is not None:  # one map is a small part of the other
+            return _of_whole_maps(located, kept, counts)
+    search = search_pose if scales is None else partial(search_similarity, scales=scales)
     with torch.inference_mode():  # nothing below is differentiated, and operations are many and small
-        search = PoseSearch(maps, matches, line_matcher.calibration or DESCRIPTOR_CALIBRATION, settings, stage, match)
-        assessment = search.run(seed)
-        motions = assessment.unobservable_motions(maps, settings.observability)
-        verdict = judge(
-            assessment.evidence, assessment.weighing, motions, settings.judgement, line_matcher.is_calibrated
-        )
-    run = RunRecord(line_matcher.name, settings, seed, stage.seconds, unit_warnings)
-    return _of_whole_maps(assemble_result(verdict, assessment, motions, matches, maps, run), kept, counts)
+        registered = search(lines, matching, settings, stage, seed)
+    return _of_whole_maps(_judged(registered, line_matcher, settings, stage, seed, said), kept, counts)
 
 
 def refine(
     source: LinesLike,
     target: LinesLike,
-    pose: Pose | ArrayLike,
+    pose: Transform | ArrayLike,
     *,
     matcher: MatcherSource = "invariant",
     settings: RegistrationSettings = RegistrationSettings(),
@@ -87,62 +97,108 @@ def refine(
 ) -> RegistrationResult:
     """Improve a ``target_T_source`` that is accurate to about the inlier threshold, such as one set by hand.
 
-    Maps are given as in :func:`register`, and the pose may be a 4x4 matrix.
+    Maps are given as in :func:`register`, and the pose may be a 4x4 matrix. Where it has a scale, that is refined, too.
 
     The pose is kept whatever else explains the maps. Its confidence takes into account what the matcher and other
     poses say, as in :func:`register`.
     """
     source, target = as_lines(source), as_lines(target)
-    pose = pose if isinstance(pose, Pose) else Pose.from_matrix(pose).to(torch.float64)
+    motion = pose if isinstance(pose, Transform) else motion_from_matrix(pose).to(torch.float64)
     stage = StageClock()
     kept, counts = (KeptLines.of(source), KeptLines.of(target)), (len(source), len(target))
-    source, target = (side.lines for side in kept)
+    lines = kept[0].lines.to(device), kept[1].lines.to(device)
     with stage("prepare"):
         line_matcher = load_matcher(matcher, device)
-        maps = settings.normalize(source.to(device), target.to(device))
-    with stage("match"):
-        matches = line_matcher.putative_matches(maps, settings.max_matches)
+        matching = line_matcher.matching(settings)
     with torch.inference_mode():
-        search = PoseSearch(maps, matches, line_matcher.calibration or DESCRIPTOR_CALIBRATION, settings, stage)
-        assessment = search.around(maps.normalized_pose(pose.to(device)))
-        motions = assessment.unobservable_motions(maps, settings.observability)
+        if isinstance(motion, Pose):
+            registered = pose_around(lines, matching, settings, stage, motion.to(device))
+        else:
+            registered = similarity_around(lines, matching, settings, stage, motion.to(device))
+    return _of_whole_maps(_judged(registered, line_matcher, settings, stage, 0), kept, counts)
+
+
+def _judged(
+    registered: RegisteredMaps,
+    line_matcher: LineMatcher,
+    settings: RegistrationSettings,
+    stage: StageClock,
+    seed: int,
+    said: tuple[str, ...] = (),
+) -> RegistrationResult:
+    """The result of a search, with its status; ``said`` are warnings about the maps."""
+    maps, assessment = registered.maps, registered.assessment
+    with torch.inference_mode():
+        motions = assessment.unobservable_motions(maps, settings.observability, settings.up)
+        counted = counted_motions(motions, settings.up)
         verdict = judge(
-            assessment.evidence, assessment.weighing, motions, settings.judgement, line_matcher.is_calibrated
+            assessment.evidence, assessment.weighing, counted, settings.judgement, line_matcher.is_calibrated
         )
-    run = RunRecord(line_matcher.name, settings, 0, stage.seconds)
-    return _of_whole_maps(assemble_result(verdict, assessment, motions, matches, maps, run), kept, counts)
+    said = (*said, *registered.warnings, *height_warning(motions, settings.up))
+    run = RunRecord(line_matcher.name, settings, seed, stage.seconds, said)
+    result = assemble_result(verdict, assessment, motions, registered.matches, maps, run)
+    return result if registered.scale is None else with_scale(result, registered.scale, registered.covariance)
 
 
-def register_many(
+def register_many(  # noqa: PLR0913 - how it is computed, beside the arguments of `register`
     pairs: Iterable[tuple[LinesLike, LinesLike]],
     *,
-    processes: int = 1,
+    processes: int | Executor = 1,
+    threads: int | None = None,
     matcher: MatcherSource = "invariant",
     settings: RegistrationSettings = RegistrationSettings(),
     seed: int = 0,
+    device: str = "cpu",
+    on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[RegistrationResult]:
     """Register pair after pair; each result, in order, equals that of :func:`register` for the pair.
 
     A pair that cannot be registered, such as one with an empty map, gives a failed result instead of an error. With
-    several ``processes`` a custom matcher must be picklable.
+    several ``processes`` a custom matcher must be picklable, a pair whose process dies is registered again, and GPUs
+    are shared out. In place of their number, ``processes`` may be an executor of :mod:`plueckernet.parallel`, such as
+    one on Ray. ``threads`` are those of each process; by default one, or PyTorch's if there is only this process.
+    ``on_progress`` is called with the number of complete pairs.
     """
-    registered = partial(_registered, matcher=matcher, settings=settings, seed=seed)
-    if processes <= 1:
-        yield from map(registered, pairs)
-        return
-    with ProcessPoolExecutor(processes, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
-        yield from pool.map(registered, pairs)
+    single = processes in (0, 1)
+    work = partial(
+        _registered, matcher=matcher, settings=settings, seed=seed, device=device, threads=threads if single else None
+    )
+    gpus = torch.cuda.device_count() if device == "cuda" else 0
+    executor = processes
+    if isinstance(executor, int):
+        executor = InlineExecutor() if executor <= 1 else ProcessExecutor(executor, threads or 1, gpus)
+    elif threads is not None:
+        raise InputError("threads: an executor has its own number of threads")
+    with closing(in_order(executor.run(work, pairs))) as outcomes:
+        for complete, outcome in enumerate(outcomes, 1):
+            if on_progress is not None:
+                on_progress(complete)
+            if isinstance(outcome.error, WorkerLostError):
+                run = RunRecord(load_matcher(matcher).name, settings, seed)
+                yield RegistrationResult.without_pose(str(outcome.error), (0, 0), run)
+            else:
+                yield outcome.result()
 
 
 def _registered(
-    pair: tuple[LinesLike, LinesLike], matcher: MatcherSource, settings: RegistrationSettings, seed: int
+    pair: tuple[LinesLike, LinesLike],
+    matcher: MatcherSource,
+    settings: RegistrationSettings,
+    seed: int,
+    device: str,
+    threads: int | None,
 ) -> RegistrationResult:
+    """The result of a pair, failed if its maps cannot be registered; ``threads`` are set meanwhile."""
+    usual_threads = torch.get_num_threads()
+    torch.set_num_threads(threads or usual_threads)
     try:
-        return register(*pair, matcher=matcher, settings=settings, seed=seed)
+        return register(*pair, matcher=matcher, settings=settings, seed=seed, device=device)
     except InputError as error:
-        run = RunRecord(load_matcher(matcher).name, settings, seed)
+        run = RunRecord(load_matcher(matcher, device).name, settings, seed)
         counts = [len(side) if isinstance(side, LineSet) else 0 for side in pair]
         return RegistrationResult.without_pose(str(error), (counts[0], counts[1]), run)
+    finally:
+        torch.set_num_threads(usual_threads)
 
 
 def _of_whole_maps(

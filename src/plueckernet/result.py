@@ -24,7 +24,8 @@ from plueckernet.estimation.observability import UnobservableMotion
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry.arrays import ArrayLike, as_floats
 from plueckernet.geometry.describing import table_html
-from plueckernet.geometry.pose import Pose, skew
+from plueckernet.geometry.pose import Pose, Similarity, skew
+from plueckernet.geometry.similarity import Transform
 from plueckernet.io.atomic import atomic_write
 from plueckernet.io.files import read_json
 from plueckernet.version import __version__
@@ -49,10 +50,21 @@ _LOST_DIGITS = 1e-13  # of a variance, relative to that about the origin: below 
 class Alternative:
     """Another pose that was refined."""
 
-    target_T_source: Pose
+    target_T_source: Transform
     confidence: float  # probability that this pose is right
     evidence: Evidence
     group: int = -1  # poses of one group differ so little that they give the same answer
+
+    @property
+    def scale(self) -> float:
+        """Target units per source unit; 1 where both maps have the same unit."""
+        return float(self.target_T_source.scale) if isinstance(self.target_T_source, Similarity) else 1.0
+
+    @property
+    def rigid_pose(self) -> Pose:
+        """The motion of the source after it has been multiplied by :attr:`scale`."""
+        motion = self.target_T_source
+        return motion.pose if isinstance(motion, Similarity) else motion
 
     @property
     def score(self) -> float:
@@ -75,14 +87,15 @@ class RunRecord:
 class RegistrationResult:
     """The outcome of :func:`plueckernet.register`.
 
-    A failed registration has no pose: ``target_T_source`` and ``covariance`` are None, and the best candidate is the
-    first of ``alternatives``. All tensors are on the CPU.
+    The covariance is in radians and in the unit of the target, see :meth:`covariance_at`. A failed registration has no
+    pose: ``target_T_source`` and ``covariance`` are None, and the best candidate is the first of ``alternatives``. All
+    tensors are on the CPU.
     """
 
     status: Status
     reason: str
-    target_T_source: Pose | None
-    covariance: Float[Tensor, "6 6"] | None  # of xi = (omega, tau), rad and map units; see `covariance_at`
+    target_T_source: Transform | None  # a similarity where the scale was searched for
+    covariance: Float[Tensor, "d d"] | None  # of xi = (omega, tau), of a similarity (omega, tau, log scale)
     confidence: float  # probability that the pose is right
     calibrated: bool  # whether the confidence was fitted to this matcher
     evidence: Evidence  # from which status and confidence follow
@@ -148,16 +161,32 @@ class RegistrationResult:
         """Whether the status is success."""
         return self.status is Status.SUCCESS
 
-    def covariance_at(self, point: ArrayLike) -> Float[Tensor, "6 6"]:
+    @property
+    def scale(self) -> float:
+        """Target units per source unit, of the best candidate if no pose was accepted; 1 where both have the same."""
+        if self.target_T_source is None and self.alternatives:
+            return self.alternatives[0].scale
+        return float(self.target_T_source.scale) if isinstance(self.target_T_source, Similarity) else 1.0
+
+    @property
+    def rigid_pose(self) -> Pose | None:
+        """The motion of the source after it has been multiplied by :attr:`scale`."""
+        motion = self.target_T_source
+        return motion.pose if isinstance(motion, Similarity) else motion
+
+    def covariance_at(self, point: ArrayLike) -> Float[Tensor, "d d"]:
         """Covariance of the rotation and of the displacement of ``point``, given in the target frame.
 
         ``covariance`` is that of ``exp(xi) @ target_T_source``: its translation part is the displacement of the
         target frame's origin, large when that is far away. A point ``x`` moves by ``tau + omega x x`` instead.
+        Of a similarity it moves by ``sigma x`` more, where ``sigma``, the logarithm of the scale, comes last.
         """
         if self.covariance is None:
             raise ValueError("a failed registration has no covariance")
-        change = torch.eye(6, dtype=self.covariance.dtype)
-        change[3:, :3] = -skew(as_floats(point, "point", (3,)).to(self.covariance))
+        change = torch.eye(len(self.covariance), dtype=self.covariance.dtype)
+        place = as_floats(point, "point", (3,)).to(self.covariance)
+        change[3:6, :3] = -skew(place)
+        change[3:6, 6:] = place[:, None]
         return change @ self.covariance @ change.mT
 
     def sigmas(self) -> tuple[float, float] | None:
@@ -168,10 +197,10 @@ class RegistrationResult:
         if self.covariance is None or self.centre is None:
             return None
         variance = self.covariance_at(self.centre).diagonal()
-        lost = _LOST_DIGITS * float(self.covariance.diagonal()[3:].sum())
-        if not (float(variance[:3].sum()) >= 0 and float(variance[3:].sum()) > lost):
+        lost = _LOST_DIGITS * float(self.covariance.diagonal()[3:6].sum())
+        if not (float(variance[:3].sum()) >= 0 and float(variance[3:6].sum()) > lost):
             return None
-        return math.degrees(float(variance[:3].sum().sqrt())), float(variance[3:].sum().sqrt())
+        return math.degrees(float(variance[:3].sum().sqrt())), float(variance[3:6].sum().sqrt())
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON can hold it; docs/result.md describes the schema."""
@@ -186,6 +215,7 @@ class RegistrationResult:
             "matcher": self.matcher,
             "evidence": asdict(self.evidence),
             "target_T_source": None if self.target_T_source is None else self.target_T_source.matrix().tolist(),
+            "scale": self.scale,
             "covariance": None if self.covariance is None else self.covariance.tolist(),
             "centre": None if self.centre is None else self.centre.tolist(),
             "sigmas": self.sigmas(),
@@ -203,6 +233,7 @@ class RegistrationResult:
             "alternatives": [
                 {
                     "target_T_source": alternative.target_T_source.matrix().tolist(),
+                    "scale": alternative.scale,
                     "confidence": alternative.confidence,
                     "evidence": asdict(alternative.evidence),
                     "group": alternative.group,
@@ -226,6 +257,11 @@ class RegistrationResult:
             document = read_json(Path(path))
         except FormatError as error:
             raise FormatError(path, f"not a readable result: {error.reason}", error.line) from error
+        return cls.from_dict(document, path)
+
+    @classmethod
+    def from_dict(cls, document: Any, path: str | Path = "result") -> RegistrationResult:
+        """The result of which :meth:`to_dict` made this; an error names ``path``."""
         if not isinstance(document, dict) or document.get("schema") not in (1, SCHEMA):
             raise FormatError(path, f"not a result of schema 1 or {SCHEMA}")
         try:
@@ -285,6 +321,23 @@ def _with_pose(
     )
 
 
+def with_scale(result: RegistrationResult, scale: float, covariance: Float[Tensor, "7 7"] | None) -> RegistrationResult:
+    """The result of maps whose source was multiplied by a scale as that of the maps themselves."""
+
+    def scaled(motion: Transform) -> Similarity:
+        return Similarity(torch.full_like(motion.translation[..., 0], scale), motion.rotation, motion.translation)
+
+    pose = result.target_T_source
+    return replace(
+        result,
+        target_T_source=None if pose is None else scaled(pose),
+        covariance=None if pose is None or covariance is None else _owned(covariance),
+        alternatives=tuple(
+            replace(other, target_T_source=scaled(other.target_T_source)) for other in result.alternatives
+        ),
+    )
+
+
 def _owned(tensor: Tensor) -> Tensor:
     """A copy on the CPU that is no inference tensor, so that a caller can differentiate through it."""
     return tensor.to("cpu").clone()
@@ -295,8 +348,8 @@ def _owned_pose(pose: Pose) -> Pose:
 
 
 def _from_document(document: Mapping[str, Any]) -> RegistrationResult:
-    def pose(matrix: Any) -> Pose | None:
-        return None if matrix is None else Pose.from_matrix(torch.tensor(matrix, dtype=torch.float64))
+    def pose(matrix: Any) -> Transform | None:
+        return None if matrix is None else _motion(matrix, document.get("scale", 1.0))
 
     def numbers(values: Any) -> Tensor | None:
         return None if values is None else torch.tensor(values, dtype=torch.float64)
@@ -317,7 +370,7 @@ def _from_document(document: Mapping[str, Any]) -> RegistrationResult:
         residuals=rows(document["residuals"], torch.float64),
         alternatives=tuple(
             Alternative(
-                Pose.from_matrix(torch.tensor(other["target_T_source"], dtype=torch.float64)),
+                _motion(other["target_T_source"], other.get("scale", 1.0)),
                 other["confidence"],
                 Evidence(**other["evidence"]),
                 other["group"],
@@ -337,6 +390,15 @@ def _from_document(document: Mapping[str, Any]) -> RegistrationResult:
         unobservable=tuple(UnobservableMotion.from_dict(motion) for motion in document["unobservable"]),
         warnings=tuple(document.get("warnings", ())),  # results of version 0.1.0 have none
     )
+
+
+def _motion(rows: Any, scale: float) -> Transform:
+    """Results without a scale, or whose scale is exactly one, are rigid."""
+    matrix = torch.tensor(rows, dtype=torch.float64)
+    if scale == 1.0:
+        return Pose.from_matrix(matrix)
+    motion = Similarity.from_matrix(matrix)
+    return replace(motion, scale=torch.full_like(motion.scale, scale))
 
 
 def _converted(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from tests.cli.helpers import MONDAY, run
-from tests.cli.test_register import hide
 
-from plueckernet.cli.view import access_hints
+from plueckernet.cli.view import access_hints, opens_by_itself
 
 
 def test_local_address_and_how_to_forward_the_port() -> None:
@@ -23,10 +22,33 @@ def test_a_public_address_has_a_warning() -> None:
     assert "not encrypted" in warning
 
 
-def test_it_needs_viser(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    hide(monkeypatch, "viser")
-    assert run("view") == 2
-    assert "pip install 'plueckernet[view]'" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("host", "platform", "environment", "opens"),
+    [
+        ("127.0.0.1", "linux", {"DISPLAY": ":0"}, True),
+        ("localhost", "linux", {"WAYLAND_DISPLAY": "wayland-0"}, True),
+        ("127.0.0.1", "linux", {}, False),
+        ("127.0.0.1", "linux", {"DISPLAY": ":0", "SSH_CONNECTION": "192.0.2.7 1 192.0.2.8 22"}, False),
+        ("127.0.0.1", "darwin", {}, True),
+        ("0.0.0.0", "darwin", {}, False),
+    ],
+)
+def test_the_page_opens_where_the_user_can_see_it(host, platform, environment, opens) -> None:
+    assert opens_by_itself(host, platform, environment) is opens
+
+
+def test_the_page_is_opened_and_the_viewer_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr("plueckernet.viewer.Viewer.wait", interrupted)
+    assert run("view", MONDAY, "--open", "--port", "18190") == 0
+    assert run("view", MONDAY, "--no-open", "--port", "18190") == 0
+    assert len(opened) == 1
+    assert opened[0].startswith("http://127.0.0.1:18190/")
 
 
 def test_a_bad_file_on_the_command_line_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,16 +51,21 @@ class Watched:
         self.page.on("console", lambda line: self.errors.append(line.text) if line.type == "error" else None)
         self.page.on("request", lambda request: self.requests.append(request.url))
 
+    def settle(self) -> None:
+        """Wait until the page has drawn what was asked for, and all lines of it."""
+        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        self.wait("document.querySelector('canvas').dataset.frame === 'still'")
+
     def seen(self, selector: str = "canvas") -> np.ndarray:
         """A screenshot of an element, as (height, width, 3) numbers."""
-        self.page.wait_for_timeout(300)
+        self.settle()
         box = self.page.locator(selector).first.bounding_box()
         # A locator's own screenshot waits until nothing moves, which may never happen on a slow machine.
         return _pixels(self.page.screenshot(clip=box))
 
     def picture(self) -> np.ndarray:
         """The canvas without the elements over it."""
-        self.page.wait_for_timeout(300)  # one frame, and the redraw after a movement
+        self.settle()
         address = self.page.evaluate("document.querySelector('canvas').toDataURL()")
         return _pixels(base64.b64decode(address.split(",")[1]))
 
@@ -69,13 +74,13 @@ class Watched:
         end = time.monotonic() + 180
         while not self.page.evaluate(condition):
             assert time.monotonic() < end, f"never became true: {condition}"
-            self.page.wait_for_timeout(50)
+            self.page.wait_for_timeout(20)
 
     def keep(self, name: str) -> None:
         """Save a screenshot for the documentation if the environment asks for it."""
         folder = os.environ.get(SCREENSHOTS)
         if folder:
-            self.page.wait_for_timeout(500)
+            self.settle()
             shot = Image.open(io.BytesIO(self.page.screenshot())).convert("RGB")
             few = shot.quantize(255, method=Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
             few.save(Path(folder) / name, optimize=True)

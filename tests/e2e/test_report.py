@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-from tests.cli.helpers import FRIDAY, MONDAY, run
+import torch
 from tests.e2e.browser import Watched, changed_fraction, chromium, drawn_fraction
+from tests.e2e.results import demo, failure
 
-from plueckernet.data.protocols import ScanProtocol, unrelated_pair
-from plueckernet.data.scenes import make_scene
-from plueckernet.io import write_lines
+from plueckernet.geometry import LineSet, Pose
+from plueckernet.report import About, write_report
 
 
 @pytest.fixture(scope="module")
@@ -23,13 +26,11 @@ def browser():
 def reports(tmp_path_factory) -> tuple[Path, Path]:
     """The reports of a success and of a failure."""
     folder = tmp_path_factory.mktemp("reports")
-    good, bad = folder / "good.html", folder / "bad.html"
-    assert run("register", MONDAY, FRIDAY, "--quiet", "--report", good) == 0
-    maps = unrelated_pair(make_scene("indoor", 3), make_scene("indoor", 4), ScanProtocol(overlap=0.6), 0)
-    for name, lines in zip("ab", maps, strict=True):
-        write_lines(folder / f"{name}.obj", lines)
-    assert run("register", folder / "a.obj", folder / "b.obj", "--quiet", "--report", bad) == 1
-    return good, bad
+    paths = folder / "good.html", folder / "bad.html"
+    result, source, target = demo()
+    for path, shown in zip(paths, (result, failure()), strict=True):
+        write_report(path, shown, source, target, About("house_monday.obj", "house_friday.txt"))
+    return paths
 
 
 @pytest.fixture
@@ -158,6 +159,72 @@ def test_light_dark_print_and_phone(open_page, reports) -> None:
     light.page.set_viewport_size({"width": 390, "height": 800})
     assert light.page.evaluate("document.documentElement.scrollWidth") <= 390
     assert drawn_fraction(light.picture()) > 0.02
+    light.keep("report-phone.png")
+
+
+def line_on_screen(picture: np.ndarray) -> tuple[float, float]:
+    """A place on a line: the pixel that differs most from the background; the canvas is at the corner of the page."""
+    drawn = np.abs(picture - picture[5, 300]).max(-1)[120:500, 100:700]
+    row, column = np.unravel_index(drawn.argmax(), drawn.shape)
+    return float(column + 100), float(row + 120)
+
+
+def test_hovering_and_clicking_tell_what_a_line_is(open_page, reports) -> None:
+    good = open_page(reports[0])
+    page, tip = good.page, good.page.locator("#tip")
+    still = good.picture()
+    assert tip.is_hidden()
+    x, y = line_on_screen(still)
+    page.mouse.move(x, y)
+    tip.wait_for()
+    first, length, partner = tip.inner_text().split("\n")
+    assert re.fullmatch(r"(source|target) line \d+", first)
+    assert float(length.removeprefix("length ").replace(",", "")) > 0
+    assert re.fullmatch(r"[\d.]+ and [\d.]+° from (source|target) line \d+|no partner within the threshold", partner)
+    assert 0 < changed_fraction(still, good.picture()) < 0.05  # it is drawn broad
+    page.mouse.move(5, 700)
+    tip.wait_for(state="hidden")
+    page.mouse.click(x, y)
+    assert tip.inner_text().startswith(first)
+
+
+def test_the_largest_distance_filters_the_inliers(open_page, reports) -> None:
+    good = open_page(reports[0])
+    page, count = good.page, len(demo()[0].inliers)
+    assert page.locator("#count").inner_text() == f"{count} inliers"
+    first = good.picture()
+    page.locator("#threshold").fill("0.3")
+    text = page.locator("#count").inner_text()
+    assert int(text.split()[0]) < count
+    assert f"of {count} inliers are at most" in text
+    assert changed_fraction(first, good.picture()) > 0.002
+
+
+def test_the_up_axis_is_found_or_chosen(open_page, reports) -> None:
+    good = open_page(reports[0])
+    first, axes = good.picture(), good.page.locator("#axes").inner_html()
+    good.page.select_option("#up", "-x")
+    good.settle()
+    assert changed_fraction(first, good.picture()) > 0.02
+    assert good.page.locator("#axes").inner_html() != axes
+    good.page.select_option("#up", "found")
+    assert changed_fraction(first, good.picture()) == 0
+
+
+def test_maps_in_any_unit_look_the_same(open_page, reports, tmp_path) -> None:
+    result, *maps = demo()
+    here = open_page(reports[0]).picture()
+    for scale in (1e-3, 1e6):
+        source, target = (LineSet.from_segments(side.endpoints * scale) for side in maps)
+        scaled = replace(
+            result,
+            target_T_source=Pose(result.target_T_source.rotation, result.target_T_source.translation * scale),
+            residuals=result.residuals * torch.tensor([scale, 1.0]).double(),
+            settings=result.settings | {"inlier_distance": result.settings["inlier_distance"] * scale},
+            covariance=None,
+        )
+        write_report(tmp_path / "scaled.html", scaled, source, target)
+        assert changed_fraction(open_page(tmp_path / "scaled.html").picture(), here) < 0.01, scale
 
 
 def test_every_control_has_an_accessible_name(open_page, reports) -> None:
@@ -167,10 +234,10 @@ def test_every_control_has_an_accessible_name(open_page, reports) -> None:
         .map(node => node.outerHTML)""")
     assert nameless == []
     reached = set()
-    for _ in range(12):
+    for _ in range(14):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.id"))
-    assert {"view", "fit", "play", "progress", "show-source", "colour"} <= reached
+    assert {"view", "fit", "play", "progress", "show-source", "colour", "up"} <= reached
 
 
 def test_without_webgl_it_says_so(browser, reports) -> None:

@@ -8,7 +8,7 @@ from tests.estimation.lines_for_tests import errors, matched_lines
 
 from plueckernet.data.protocols import AnyProtocol, sample_pair
 from plueckernet.data.scenes import make_scene
-from plueckernet.estimation.close_pairs import close_pairs
+from plueckernet.estimation.close_pairs import NearbyPairs, close_pairs
 from plueckernet.estimation.match_refinement import refine_matches
 from plueckernet.estimation.noise import KnownNoise
 from plueckernet.estimation.refinement import refine_pose
@@ -101,17 +101,43 @@ def test_swapped_maps_give_the_inverse():
     assert shift < 0.005
 
 
-def test_close_pairs_in_slabs_are_those_of_all_pairs():
+def shaken_segments():
     generator = torch.Generator().manual_seed(0)
     start = torch.rand(900, 1, 3, generator=generator, dtype=torch.float64) * 40
     ends = torch.cat([start, start + torch.randn(900, 1, 3, generator=generator, dtype=torch.float64)], 1)
-    lines = LineSet.from_segments(ends)
-    shaken = LineSet.from_segments(ends + 0.02 * torch.randn(900, 2, 3, generator=generator, dtype=torch.float64))
-    source, target, threshold = AnchoredLines.of(lines), AnchoredLines.of(shaken), InlierThreshold(0.2, 0.2)
+    shaken = ends + 0.02 * torch.randn(900, 2, 3, generator=generator, dtype=torch.float64)
+    return AnchoredLines.of(LineSet.from_segments(ends)), AnchoredLines.of(LineSet.from_segments(shaken))
+
+
+def row_set(rows):
+    return {tuple(row) for row in rows.tolist()}
+
+
+def test_close_pairs_in_slabs_are_those_of_all_pairs():
+    (source, target), threshold = shaken_segments(), InlierThreshold(0.2, 0.2)
     fast = close_pairs(Pose.identity(), source, target, threshold).rows
     every = (pair_residuals(Pose.identity(1), source, target, threshold)[0] < 1).nonzero()
-    assert {tuple(row) for row in fast.tolist()} == {tuple(row) for row in every.tolist()}
+    assert row_set(fast) == row_set(every)
     assert len(fast) > 700
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_nearby_pairs_are_those_of_all_pairs_while_pose_and_threshold_change(directed, monkeypatch):
+    source, target = shaken_segments()
+    compared = []
+
+    def counted(*arguments):
+        compared.append(arguments)
+        return close_pairs(*arguments)
+
+    monkeypatch.setattr("plueckernet.estimation.close_pairs.close_pairs", counted)
+    nearby = NearbyPairs(source, target)
+    for size, distance, slope in ((0, 0.2, 0), (5e-4, 0.15, 0.1), (1e-3, 0.1, 0.05), (1.0, 0.2, 0), (1.0003, 0.1, 0)):
+        pose, threshold = perturbed(Pose.identity(), size), InlierThreshold(distance, 0.15, directed, slope)
+        square = pair_residuals(Pose(pose.rotation[None], pose.translation[None]), source, target, threshold)[0]
+        rows = row_set(nearby.within(pose, threshold).rows)
+        assert row_set((square < 0.999).nonzero()) <= rows <= row_set((square < 1.001).nonzero())  # float32 rounds
+    assert len(compared) == 2  # at the beginning, and after the pose has moved far
 
 
 def test_competing_lines_reduce_the_information():

@@ -1,6 +1,7 @@
 """The search ends when a pose is clear, goes on while it is not, and keeps a pose that is given."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -31,7 +32,7 @@ class CountedRounds:
 
 
 class CountedMatches:
-    """Matches parts of maps, and remembers how many lines they had."""
+    """Matches maps and parts of them, and remembers how many lines they had."""
 
     def __init__(self):
         self.counts = []
@@ -41,10 +42,12 @@ class CountedMatches:
         return MATCHER.putative_matches(maps, 800)
 
 
-def search_of(source, target, settings, match=None):
+ALL_AT_ONCE = RegistrationSettings(first_lines=1000)
+
+
+def search_of(source, target, settings=ALL_AT_ONCE, match=None):
     maps = settings.normalize(source, target)
-    matches = MATCHER.putative_matches(maps, settings.max_matches)
-    return PoseSearch(maps, matches, MATCHER.calibration, settings, match=match), maps
+    return PoseSearch(maps, match or CountedMatches(), MATCHER.calibration, settings), maps
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +58,7 @@ def pair():
 def test_a_clear_pose_ends_the_search(pair, monkeypatch):
     rounds = CountedRounds(monkeypatch)
     with torch.inference_mode():
-        search, maps = search_of(pair.source, pair.target, RegistrationSettings())
+        search, maps = search_of(pair.source, pair.target)
         assessment = search.run()
     assert rounds.count == 1
     assert assessment.weighing.confidence > 0.99
@@ -64,30 +67,55 @@ def test_a_clear_pose_ends_the_search(pair, monkeypatch):
     assert math.degrees(math.acos(min(1.0, (float(turn.trace()) - 1) / 2))) < 1
 
 
+def test_the_longest_lines_are_matched_first_and_often_suffice(pair):
+    match, first = CountedMatches(), 40
+    settings = RegistrationSettings(first_lines=first)
+    with torch.inference_mode():
+        search, maps = search_of(pair.source, pair.target, settings, match)
+        assessment = search.run()
+    assert match.counts == [(first, first)]
+    assert assessment.weighing.confidence > settings.judgement.clear_confidence
+    for side, rows in ((maps.source, search.matches.source), (maps.target, search.matches.target)):
+        assert set(rows.tolist()) <= set(side.half_length.topk(first).indices.tolist())
+    shift = maps.original_pose(assessment.candidates[0].refinement.pose).translation - pair.target_T_source.translation
+    assert float(shift.norm()) < 0.1
+
+
+def test_all_lines_are_matched_where_the_longest_do_not_suffice(pair):
+    match = CountedMatches()
+    settings = RegistrationSettings(first_lines=4)
+    with torch.inference_mode():
+        search, maps = search_of(pair.source, pair.target, settings, match)
+        assessment = search.run()
+    assert match.counts == [(4, 4), maps.core_counts]
+    assert len(search.matches) == 800
+    assert assessment.weighing.confidence > settings.judgement.clear_confidence
+
+
 def test_without_a_clear_pose_every_round_is_tried(pair, monkeypatch):
     rounds = CountedRounds(monkeypatch)
     parts = CountedMatches()
     other = make_scene("outdoor", 5)
     with torch.inference_mode():
-        search, _ = search_of(pair.source, other, RegistrationSettings(), parts)
+        search, maps = search_of(pair.source, other, ALL_AT_ONCE, parts)
         assessment = search.run()
     assert rounds.count == 3
-    assert len(parts.counts) == 8  # four parts of the source, two of the target
+    assert parts.counts[0] == maps.core_counts
+    assert len(parts.counts) == 1 + 8  # four parts of the source, two of the target
     assert assessment.weighing.confidence < 0.9
 
 
 def test_a_pose_that_suffices_ends_the_search_after_the_second_round(pair, monkeypatch):
     rounds = CountedRounds(monkeypatch)
-    settings = RegistrationSettings(judgement=JudgementSettings(clear_confidence=1.0))
+    settings = replace(ALL_AT_ONCE, judgement=JudgementSettings(clear_confidence=1.0))
     with torch.inference_mode():
         search_of(pair.source, pair.target, settings)[0].run()
     assert rounds.count == 2
 
 
 def test_a_given_pose_is_kept_and_competes_with_others(pair):
-    settings = RegistrationSettings()
     with torch.inference_mode():
-        search, maps = search_of(pair.source, pair.target, settings)
+        search, maps = search_of(pair.source, pair.target)
         right = maps.normalized_pose(pair.target_T_source)
         turned = Pose(
             right.rotation @ torch.diag(torch.tensor([-1.0, -1.0, 1.0], dtype=torch.float64)), right.translation

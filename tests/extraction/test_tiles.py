@@ -17,7 +17,9 @@ POINTS = np.random.default_rng(0).normal([5e5, 3e6, 100], [30, 8, 1], (20_000, 3
 def run(work: Callable[..., SegmentArrays], tile_points: int = 3000) -> tuple[SegmentArrays, list[float]]:
     fractions: list[float] = []
     chunks = np.array_split(POINTS, 7)
-    return tiled(chunks, tile_points, work, fractions.append), fractions
+    segments, others = tiled(chunks, tile_points, lambda *tile: (work(*tile), len(tile[0])), fractions.append)
+    assert min(others) > 0
+    return segments, fractions
 
 
 def test_tiles_are_small_and_cover_the_cloud() -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from tests.extraction import test_clouds as clouds
 from tests.extraction.e57_files import with_checksums
+from tests.fuzz.building_seeds import forked_ifc, gml_seeds, ifc_seeds, limap2_seeds, mesh_seeds
 from tests.hostile.files import city, dxf
 from tests.hostile.readers import readers
 
@@ -50,7 +51,8 @@ def lines() -> LineSet:
 
 NAMES = (
     "lines-npy", "lines-npz", "lines-npz-member", "lines-ply", "lines-dxf", "lines-cityjson", "lines-obj",
-    "lines-limap", "lines-line3dpp", "lines-csv", "lines-txt", "lines-any", "points-xyz", "points-csv", "points-txt",
+    "lines-limap", "lines-limap2", "lines-gml", "lines-ifc", "lines-mesh", "lines-line3dpp",
+    "lines-csv", "lines-txt", "lines-any", "points-xyz", "points-csv", "points-txt",
     "points-pts", "points-ply", "points-pcd", "points-vtk", "points-npy", "points-las", "points-laz", "points-e57",
     "pickle", "structured3d", "config", "index", "trajectory-tum", "trajectory-kitti", "card", "weights", "result",
 )  # fmt: skip
@@ -59,7 +61,7 @@ NAMES = (
 @cache
 def targets() -> dict[str, Target]:
     """All targets whose packages are installed; making their seeds takes a few seconds."""
-    made = dict(_line_targets()) | dict(_cloud_targets()) | _other_targets()
+    made = dict(_line_targets()) | dict(_building_targets()) | dict(_cloud_targets()) | _other_targets()
     return {name: _with_corpus(name, target) for name, target in made.items()}
 
 
@@ -81,6 +83,14 @@ def _line_targets() -> Iterator[tuple[str, Target]]:
                     yield "lines-npz-member", Target(_zipped, "map.npz", tuple(seeds))
     every = tuple(seed for seeds in _SEEDS.values() for seed in seeds)
     yield "lines-any", Target(read_lines_report, "map.json", every)
+
+
+def _building_targets() -> Iterator[tuple[str, Target]]:
+    yield "lines-limap2", Target(partial(read_lines_report, format="limap2"), "lines3D", limap2_seeds())
+    yield "lines-gml", Target(partial(read_lines_report, format="gml"), "map.gml", gml_seeds())
+    others = {"lines-mesh": (partial(read_lines_report, format="mesh"), "map.stl", mesh_seeds())}
+    others["lines-ifc"] = (forked_ifc, "map.ifc", ifc_seeds())
+    yield from ((name, Target(*values)) for name, values in others.items() if values[2])
 
 
 def _zipped(path: Path) -> object:

@@ -1,6 +1,8 @@
 """Weights come back as they went, or not at all."""
 
 import json
+import tomllib
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,7 +11,7 @@ from tests.models.random_lines import random_lines
 
 from plueckernet.errors import FormatError, InputError
 from plueckernet.geometry import stack_lines
-from plueckernet.models import InvariantConfig, PlueckerConfig, PoseRegressor, build_matcher
+from plueckernet.models import InvariantConfig, PlueckerConfig, PoseRegressor, build_matcher, weights
 from plueckernet.models.weights import ModelCard, available_pretrained, load_card, load_pretrained, save_pretrained
 
 CARD = ModelCard("tiny", data="none", protocol="none", numbers={"success": 0.5})
@@ -87,3 +89,15 @@ def test_an_unknown_name_tells_the_known_ones():
 def test_every_packaged_model_loads():
     for name in available_pretrained():
         load_pretrained(name)
+
+
+def test_the_error_knows_what_wheels_leave_out(monkeypatch, tmp_path):
+    """pyproject.toml leaves weights out of the wheel; whoever asks for them there is told where they are."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    (pattern,) = project["tool"]["hatch"]["build"]["targets"]["wheel"]["exclude"]
+    left_out = {path.stem for path in Path(__file__).parents[2].glob(f"{pattern}.safetensors")}
+    assert left_out == set(weights._NOT_IN_WHEELS)
+    monkeypatch.setattr(weights, "_FOLDER", tmp_path)
+    for name in left_out:
+        with pytest.raises(InputError, match="comes with the repository"):
+            load_pretrained(name)

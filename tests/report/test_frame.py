@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from tests.cli.helpers import house
 
-from plueckernet.geometry import Pose
-from plueckernet.report.frame import DrawingFrame, Motion, bounding_ball, match_connectors
-from plueckernet.report.picture import as_segments
+from plueckernet.geometry import LineSet, Pose, Similarity
+from plueckernet.report.frame import DrawingFrame, Motion, bounding_ball
+from plueckernet.report.picture import as_segments, level_axes
 
 POSE = Pose.random(generator=torch.Generator().manual_seed(3), translation=1e5)
 
@@ -38,6 +38,16 @@ def test_z_is_up_and_walls_run_along_the_axes() -> None:
     assert np.ptp(target[..., 2]) < 0.6 * np.ptp(target[..., 0])
 
 
+def test_the_normal_of_a_facade_is_not_up() -> None:
+    """A facade of windows 30 m long and 12 m high; its normal has the least extent and only sills."""
+    corners = np.array([[x, 0.0, z] for x in range(0, 30, 3) for z in range(0, 12, 3)])
+    along = [np.array([2.0, 0, 0]), np.array([0, 0, 2.0]), np.array([0, 0.2, 0])]
+    windows = np.concatenate([np.stack([corners, corners + step], 1) for step in along])
+    for scale in (1e-3, 1.0, 1e3):
+        turned = scale * windows @ POSE.rotation.numpy().T
+        assert abs(level_axes(turned)[2] @ POSE.rotation.numpy()[:, 2]) > 0.999
+
+
 def test_a_distant_source_is_shifted_into_view() -> None:
     before = frame().before().moved(frame().source(as_segments(house())))
     centre, radius = bounding_ball(before)
@@ -46,17 +56,10 @@ def test_a_distant_source_is_shifted_into_view() -> None:
     assert not DrawingFrame.of(as_segments(house()), as_segments(house())).initial_shift.any()
 
 
-def test_connectors_are_where_two_lines_are_nearest() -> None:
-    identity = Motion(np.eye(3), np.zeros(3))
-    source = np.array([[[0.0, 0, 0], [4, 0, 0]]])
-    target = np.array([[[3.0, 1, 0], [9, 1, 0]]])
-    np.testing.assert_allclose(match_connectors(source, target, identity), [[[3, 0, 0], [3, 1, 0]]])
-
-
-def test_halfway_twice_is_the_whole_way() -> None:
-    before, after = frame().before(), frame().motion(POSE)
-    half = before.towards(after, 0.5)
-    np.testing.assert_allclose(half.towards(after, 1.0).rotation, after.rotation, atol=1e-9)
-    twice = half.rotation @ before.rotation.T @ half.rotation
-    np.testing.assert_allclose(twice, after.rotation, atol=1e-9)
-    np.testing.assert_allclose(2 * half.translation, before.translation + after.translation)
+def test_a_similarity_scales_the_source() -> None:
+    larger = Similarity.from_pose(POSE, 2.5)
+    target = LineSet.from_segments(larger @ house().endpoints)
+    frame = DrawingFrame.of(as_segments(house()), as_segments(target))
+    drawn = frame.motion(larger).moved(frame.source(as_segments(house())))
+    np.testing.assert_allclose(drawn, frame.target(as_segments(target)), atol=1e-8)
+    assert frame.motion(POSE).scale == 1

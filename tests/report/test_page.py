@@ -17,12 +17,12 @@ from tests.cli.helpers import chaos, house
 from plueckernet.data.protocols import ScanProtocol, unrelated_pair
 from plueckernet.data.scenes import make_scene
 from plueckernet.estimation.judgement import Status
-from plueckernet.geometry import LineSet, Pose
+from plueckernet.geometry import LineSet, Pose, Similarity
 from plueckernet.geometry.pose import rotation_from_quaternion
 from plueckernet.registration import register
 from plueckernet.report import About, report_html, scene, write_report
 from plueckernet.report.scene import shown_poses
-from plueckernet.report.words import required_confidence, verdict
+from plueckernet.report.words import confidence_digits, required_confidence, two_digits, verdict
 from plueckernet.result import Alternative
 
 TRUTH = Pose.random(generator=torch.Generator().manual_seed(1), translation=10.0)
@@ -145,8 +145,36 @@ def test_the_drawing_shows_the_result(pair, offset) -> None:
     flipped_error = abs(moved_ends[:, ::-1] - target_ends).max((1, 2))
     error = np.minimum(abs(moved_ends - target_ends).max((1, 2)), flipped_error)
     assert np.quantile(error, 0.9) < 1e-3  # float32 near the centre of the maps, wherever they are
-    connectors = numbers(first["connectors"]).reshape(-1, 2, 3).astype(float)
-    assert abs(moved(first, connectors[:, 0]) - connectors[:, 1]).max() < 1e-3
+    rows = [numbers(data[side]["rows"], "<u4") for side in ("source", "target")]
+    named = np.stack([rows[side][pairs[:, side]] for side in range(2)], -1)
+    assert named.tolist() == result.inliers.tolist()  # hovering names lines as the JSON does
+    np.testing.assert_allclose(numbers(first["residuals"]).reshape(-1, 2), result.residuals.numpy(), rtol=1e-5)
+
+
+def test_every_count_of_inliers_is_the_same(failure) -> None:
+    """Verdict, table and picture count what the evidence counts; pairs of other poses are not called inliers."""
+    result, source, target = failure
+    page = report_html(result, source, target)
+    assert f"{len(result.inliers)} lines coincide" in page
+    assert f"Residuals of the {len(result.inliers)} inliers" in page
+    poses = drawn(page)["poses"]
+    assert len(numbers(poses[0]["residuals"])) == 2 * result.evidence.inliers
+    assert [pose["inliers"] for pose in poses] == [True] + [False] * (len(poses) - 1)
+    rows = re.findall(r"<td>candidate \d+</td>(.*?)</tr>", page)
+    inliers = [int(re.findall(r">([^<]*)</td>", row)[2]) for row in rows]
+    assert inliers == [other.evidence.inliers for other in result.alternatives]
+
+
+def test_alternatives_come_with_confidence_and_residuals(failure) -> None:
+    result, source, target = failure
+    second = shown_poses(result, source, target)[1]
+    distance, angle = np.median(second.residuals, axis=0)
+    page = report_html(result, source, target)
+    assert f"<td class=number>{two_digits(distance)}</td><td class=number>{two_digits(angle)}°</td>" in page
+    assert confidence_digits(result.alternatives[1].confidence).replace("below ", "&lt;") in page
+    first = re.search(r"<td>candidate 1</td><td class=number>(.*?)</td>", page)
+    assert first is not None
+    assert first[1] == confidence_digits(result.confidence)  # as the verdict says
 
 
 def test_alternatives_come_with_the_pairs_that_coincide(failure) -> None:
@@ -212,7 +240,7 @@ def test_badge_and_confidence_bar_have_the_colour_of_the_status(result, pair, st
 )  # fmt: skip
 def test_a_bar_is_drawn_only_if_it_agrees_with_the_status(result, pair, status, sure, bar, mark) -> None:
     others = shown_poses(result, *pair)[:1] * 2
-    alternatives = tuple(Alternative(pose.pose, 0.0, replace(result.evidence, score=pose.score)) for pose in others)
+    alternatives = tuple(Alternative(pose.pose, 0.0, result.evidence) for pose in others)
     shown = replace(result, status=Status(status), confidence=sure, alternatives=alternatives)
     page = report_html(shown, *pair)
     assert ('role="meter"' in page) is bar
@@ -236,9 +264,19 @@ def test_a_result_without_candidates_makes_a_page() -> None:
     page = report_html(result, source, target)
     assert drawn(page)["poses"] == []
     assert "no candidate was found" in Tags(page).text
-    assert '<label for="progress">after</label>' in page
+    assert '<label for="progress" id="after">after</label>' in page
     assert result.reason[1:] in Tags(page).text
     assert 'role="meter"' not in page
+
+
+def test_a_source_of_another_scale_is_drawn_as_large_as_in_the_target(result, pair) -> None:
+    small = LineSet.from_segments(pair[0].endpoints / 4)
+    scaled = replace(result, target_T_source=Similarity.from_pose(result.target_T_source, 4.0))
+    page, plain = report_html(scaled, small, pair[1]), report_html(result, *pair)
+    assert "<dt>scale</dt><dd>4</dd>" in page
+    assert "<dt>scale</dt>" not in plain
+    there, here = (drawn(text)["source"]["segments"] for text in (page, plain))
+    np.testing.assert_allclose(numbers(there), numbers(here), atol=1e-5)
 
 
 def test_infinite_lines(pair) -> None:

@@ -26,7 +26,7 @@ from plueckernet.report.words import (
     UNCALIBRATED_NOTE,
     UNITS_ADVICE,
     Case,
-    Place,
+    Medium,
     as_sentence,
     confidence_digits,
     matrix_rows,
@@ -178,7 +178,7 @@ def every_outcome() -> Iterator[SimpleNamespace]:
         )  # fmt: skip
 
 
-def contradictions(result: SimpleNamespace, place: Place) -> Iterator[str]:
+def contradictions(result: SimpleNamespace, place: Medium) -> Iterator[str]:
     """What two texts of a result say against each other, or a text against a value."""
     text, status, sure = verdict(result, place), result.status, result.confidence
     limit = result.settings["judgement"]["min_confidence"]
@@ -210,7 +210,7 @@ def contradictions(result: SimpleNamespace, place: Place) -> Iterator[str]:
     yield from (name for name, holds in checks.items() if not holds)
 
 
-def unfit_advice(result: SimpleNamespace, place: Place) -> Iterator[str]:
+def unfit_advice(result: SimpleNamespace, place: Medium) -> Iterator[str]:
     """Advice that does not fit the result."""
     text, status = verdict(result, place), result.status
     limit, others = result.settings["judgement"]["min_confidence"], len(result.alternatives)

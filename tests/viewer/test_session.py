@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from tests.cli.helpers import chaos, house
@@ -13,7 +12,7 @@ from tests.estimation.lines_for_tests import errors
 from plueckernet.errors import FormatError, InputError
 from plueckernet.geometry import Pose
 from plueckernet.io import write_lines
-from plueckernet.viewer.session import BY_HAND, MAX_THRESHOLD_FACTOR, Session
+from plueckernet.viewer.session import BY_HAND, REFINED, Session
 
 TRUTH = Pose.random(generator=torch.Generator().manual_seed(1), translation=10.0)
 NUDGE = Pose.exp(torch.tensor([0.01, -0.02, 0.01, 0.05, -0.04, 0.03], dtype=torch.float64))
@@ -29,47 +28,40 @@ def session(tmp_path: Path) -> Session:
     return session
 
 
-def test_registering_shows_the_pose_and_its_pairs(session: Session) -> None:
+def test_registering_shows_the_pose_and_its_inliers(session: Session) -> None:
     stages: list[str] = []
     result = session.register(stages.append)
     assert stages[0] == "prepare"
-    assert session.view is not None
-    assert session.view.name == "registered"
-    assert list(session.choices) == ["registered", *(f"alternative {i + 1}" for i in range(len(result.alternatives)))]
-    assert session.view.inliers(1.0).sum() >= len(result.inliers)
-
-
-def test_the_threshold_decides_what_is_an_inlier(session: Session) -> None:
-    session.register()
-    session.move_by_hand(NUDGE @ TRUTH)
-    view = session.view
-    assert view is not None
-    counts = [int(view.inliers(threshold).sum()) for threshold in np.linspace(0, MAX_THRESHOLD_FACTOR, 9)]
-    assert counts[0] < counts[4] < counts[8] == len(view.pairs)
-    assert counts == sorted(counts)
+    names = [pose.name for pose in session.shown]
+    assert names == ["registered", *(f"alternative {i + 1}" for i in range(len(result.alternatives)))]
+    assert len(session.shown[0].pairs) == len(result.inliers) == result.evidence.inliers
 
 
 def test_a_pose_by_hand_is_refined_and_becomes_the_result(session: Session) -> None:
-    session.move_by_hand(NUDGE @ TRUTH)  # without registering first
-    assert session.view is not None
-    assert session.view.name == BY_HAND
+    for _ in range(2):  # the second replaces the first
+        session.move_by_hand(NUDGE @ TRUTH)  # without registering first
+    assert [pose.name for pose in session.shown] == [BY_HAND]
     assert session.result is None
-    result = session.refine()
+    drawing = session.drawing()
+    assert drawing is not None
+    assert drawing["poses"][0]["name"] == BY_HAND
+    result = session.refine(0)
     assert session.result is result
-    assert session.view.name == "refined"
-    turn, shift = errors(session.view.pose, TRUTH)
+    assert session.shown[0].name == REFINED
+    turn, shift = errors(session.shown[0].pose, TRUTH)
     assert turn < 1e-3
     assert shift < 1e-3
     aligned = session.aligned().endpoints
     torch.testing.assert_close(aligned, (TRUTH @ house()).endpoints, atol=1e-3, rtol=0)
     assert "Registered" in session.report()
+    assert "<td>refined</td>" in session.cards()
 
 
 def test_a_wrong_pose_is_not_refined(session: Session) -> None:
     result = session.register()
     session.move_by_hand(Pose(TRUTH.rotation, TRUTH.translation + 1e3))
     with pytest.raises(InputError, match="no pose near this one was accepted"):
-        session.refine()
+        session.refine(session.focus)
     assert session.result is result
 
 
@@ -77,7 +69,7 @@ def test_another_map_drops_the_result(session: Session, tmp_path: Path) -> None:
     session.register()
     write_lines(tmp_path / "c.npy", chaos(20, seed=1))
     session.load("source", tmp_path / "c.npy")
-    assert (session.result, session.choices, session.view) == (None, {}, None)
+    assert (session.result, session.shown, session.cards()) == (None, [], "")
 
 
 def test_a_bad_file_changes_nothing(session: Session, tmp_path: Path) -> None:
@@ -90,6 +82,6 @@ def test_a_bad_file_changes_nothing(session: Session, tmp_path: Path) -> None:
 
 def test_actions_without_two_maps_are_refused() -> None:
     session = Session()
-    for action in (session.register, session.refine, session.report, session.aligned):
+    for action in (session.register, lambda: session.refine(0), session.report, session.aligned):
         with pytest.raises(InputError, match=r"register|two maps"):
             action()

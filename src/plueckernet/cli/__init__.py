@@ -13,7 +13,9 @@ from typing import Annotated
 
 import typer
 
+from plueckernet.cli.align import align
 from plueckernet.cli.apply import apply
+from plueckernet.cli.batch import batch
 from plueckernet.cli.convert import convert
 from plueckernet.cli.demo import demo
 from plueckernet.cli.evaluate import app as evaluate
@@ -32,7 +34,10 @@ from plueckernet.cli.weights import app as weights
 from plueckernet.errors import PlueckernetError, printable
 from plueckernet.version import __version__
 
-COMMANDS = (register, refine, locate, apply, view, demo, convert, info, extract, prepare, odometry, train, reproduce)
+COMMANDS = (
+    register, refine, locate, align, batch, apply, view, demo, convert, info, extract, prepare, odometry, train,
+    reproduce,
+)  # fmt: skip
 
 app = typer.Typer(
     name="plueckernet",

@@ -41,7 +41,7 @@ def demo(
     source, target = reports[0].lines, reports[1].lines
     result = register(source, target)
     console.print(rows_table([*reading_rows(reports), *result_rows(result), *_error_rows(result, truth)]), "")
-    _draw(console, source, target, result.target_T_source)
+    _draw(console, source, target, result.rigid_pose)
     for note in _write(out, result, reports) if out is not None else []:
         console.print(note, markup=False, soft_wrap=True)
     console.print(_next_steps(out), soft_wrap=True)
@@ -64,10 +64,10 @@ def _maps() -> tuple[tuple[ReadReport, ReadReport], Pose]:
 
 def _error_rows(result: RegistrationResult, truth: Pose) -> Iterator[Row]:
     """The error of the pose at the centre of the inliers."""
-    if result.target_T_source is None or result.covariance is None or result.centre is None:
+    if result.rigid_pose is None or result.covariance is None or result.centre is None:
         return
-    angle = math.degrees(float(result.target_T_source.angle_to(truth)))
-    source_centre = result.target_T_source.inverse() @ result.centre[None]
+    angle = math.degrees(float(result.rigid_pose.angle_to(truth)))
+    source_centre = result.rigid_pose.inverse() @ result.centre[None]
     distance = float((truth @ source_centre - result.centre).norm())
     yield "covariance", "\n".join(" ".join(f"{x:9.1e}" for x in row) for row in result.covariance.tolist())
     yield "true error", f"[bold]{angle:.2g}° and {1000 * distance:.2g} mm[/] at the centre of the inliers"
@@ -103,11 +103,11 @@ def _write(folder: Path, result: RegistrationResult, reports: tuple[ReadReport, 
     write_lines(folder / MONDAY, source)
     write_lines(folder / FRIDAY, target)
     result.save(folder / "result.json")
-    if result.target_T_source is not None:
-        write_lines(folder / "aligned.obj", result.target_T_source @ source)
+    if result.rigid_pose is not None:
+        write_lines(folder / "aligned.obj", result.rigid_pose @ source)
     save_report(folder / "report.html", result, reports, "plueckernet demo --out demo")
     try:
-        save_plot(folder / "picture.png", source, target, result.target_T_source)
+        save_plot(folder / "picture.png", source, target, result.rigid_pose)
     except MissingDependencyError as error:
         yield f"no picture: {error}"
     yield f"written to {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}"

@@ -9,10 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from plueckernet.cli.options import ForceOption
+from plueckernet.cli.workers import RayOption, WorkersOption
 
 if TYPE_CHECKING:
     from plueckernet.data.datasets.frames import CameraFrame
     from plueckernet.extraction import ExtractedLines
+
+
+_ViewpointOption = Annotated[
+    tuple[float, float, float] | None,
+    typer.Option(metavar="X Y Z", help="Scanner position of a single scan; removes edges of shadows."),
+]
+_IntrinsicsOption = Annotated[
+    tuple[float, float, float, float] | None,
+    typer.Option(metavar="FX FY CX CY", help="Intrinsics of the camera, in pixels."),
+]
 
 
 def extract(
@@ -37,17 +48,13 @@ def extract(
         float | None,
         typer.Option(metavar="LENGTH", help="Shortest line to keep.", show_default="from the cloud; 0.08 for images"),
     ] = None,
-    viewpoint: Annotated[
-        tuple[float, float, float] | None,
-        typer.Option(metavar="X Y Z", help="Scanner position of a single scan; removes edges of shadows."),
-    ] = None,
+    viewpoint: _ViewpointOption = None,
     tile_points: Annotated[
         int, typer.Option(min=10_000, help="Process larger clouds in tiles; about 1 GB per million points.")
     ] = 2_000_000,
-    intrinsics: Annotated[
-        tuple[float, float, float, float] | None,
-        typer.Option(metavar="FX FY CX CY", help="Intrinsics of the camera, in pixels."),
-    ] = None,
+    workers: WorkersOption = None,
+    ray: RayOption = None,
+    intrinsics: _IntrinsicsOption = None,
     depth_unit: Annotated[float, typer.Option(help="Metres per unit of DEPTH.")] = 0.001,
     from_format: Annotated[
         str | None, typer.Option("--from", metavar="FORMAT", help="Format of CLOUD.", show_default="by content")
@@ -61,6 +68,7 @@ def extract(
     """
     from plueckernet.cli.outputs import check_outputs
     from plueckernet.cli.progress import slow_bar
+    from plueckernet.cli.workers import few_or_chosen
     from plueckernet.errors import InputError
     from plueckernet.extraction import PointCloudSettings, extract_lines
     from plueckernet.io.writing import writable_format
@@ -77,7 +85,9 @@ def extract(
         viewpoint=viewpoint, tile_points=tile_points,
     )  # fmt: skip
     with slow_bar(f"extracting lines from {inputs[0].name}") as progress:
-        extracted = extract_lines(inputs[0], settings, progress, format=from_format)
+        extracted = extract_lines(
+            inputs[0], settings, progress, format=from_format, executor=few_or_chosen(workers, ray)
+        )
     _write(extracted, inputs[0], out, quality, quiet)
 
 

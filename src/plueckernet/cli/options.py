@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from plueckernet.estimation.settings import RegistrationSettings
+    from plueckernet.estimation.similarity.search import ScaleChoice
 
 MatcherOption = Annotated[
     str, typer.Option("--matcher", metavar="NAME", help="Weights, by name or file, or 'descriptors' (no weights).")
@@ -50,6 +51,22 @@ InlierThresholdOption = Annotated[
         metavar="LENGTH", help="Largest distance of matching lines, in map units.", show_default="from the maps"
     ),
 ]
+SimilarityOption = Annotated[
+    bool, typer.Option("--similarity", help="The scale between the maps is unknown: search for it as well.")
+]
+ScaleRangeOption = Annotated[
+    tuple[float, float] | None,
+    typer.Option(metavar="LOW HIGH", help="Search for a scale in this range: 0.9 1.1", show_default="the same unit"),
+]
+UprightOption = Annotated[
+    bool, typer.Option("--upright", help="The z axis of both maps is vertical: search only for turns about it.")
+]
+UpOption = Annotated[
+    tuple[float, float, float] | None,
+    typer.Option(
+        metavar="X Y Z", help="The vertical of both maps, where it is not the z axis.", show_default="unknown"
+    ),
+]
 _REQUIRED = "Confidence that a pose needs to be accepted. Of the poses accepted, about 1 - C or fewer are wrong."
 MinConfidenceOption = Annotated[float, typer.Option(metavar="C", min=0.0, max=1.0, help=_REQUIRED)]
 
@@ -68,6 +85,24 @@ def registration_settings(
     judgement = JudgementSettings(min_confidence=min_confidence)
     settings = RegistrationSettings(directed=directed, inlier_distance=inlier_threshold, judgement=judgement)
     return with_values(settings, assignments or ())
+
+
+def scale_choice(similarity: bool, scale_range: tuple[float, float] | None) -> ScaleChoice:
+    """What `--similarity` and `--scale-range` ask for."""
+    from plueckernet.errors import InputError
+
+    if similarity and scale_range is not None:
+        raise InputError("--similarity searches for any scale, --scale-range for one in a range: give one of them")
+    return "unknown" if similarity else scale_range
+
+
+def vertical(upright: bool, up: tuple[float, float, float] | None) -> tuple[float, float, float] | None:
+    """What `--upright` and `--up` say."""
+    from plueckernet.errors import InputError
+
+    if upright and up is not None:
+        raise InputError("--upright means --up 0 0 1: give one of them")
+    return (0.0, 0.0, 1.0) if upright else up
 
 
 def check_device(name: str) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from plueckernet.geometry import Pose
+    from plueckernet.geometry.similarity import Transform
 
 
-def read_pose(path: Path) -> Pose:
+def read_pose(path: Path) -> Transform:
     """``target_T_source`` of a result, or a matrix; a failed registration raises :class:`FormatError`."""
     from plueckernet.errors import FormatError
     from plueckernet.io.matrices import read_matrix

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from plueckernet.cli.workers import RayOption, WorkersOption
+
 
 def prepare(
     name: Annotated[
@@ -20,7 +22,8 @@ def prepare(
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="Folder with the files as published.")],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the scenes and their index.")],
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split into train and test.")] = 0,
-    workers: Annotated[int, typer.Option(min=1, help="Processes, of one thread each.")] = 1,
+    workers: WorkersOption = None,
+    ray: RayOption = None,
 ) -> None:
     """Prepare a published dataset: one line map per scene, split into train and test, and an index.
 
@@ -28,12 +31,14 @@ def prepare(
     """
     from plueckernet import preparation
     from plueckernet.cli.progress import slow_bar
+    from plueckernet.cli.workers import few_or_chosen
 
     count = preparation.census(name, source)
     if count:
         typer.echo(f"{source}: {count}", err=True)
     with slow_bar(f"preparing {name}") as progress:
-        index = preparation.prepare(name, source, out, seed=seed, workers=workers, progress=progress)
+        executor = few_or_chosen(workers, ray)
+        index = preparation.prepare(name, source, out, seed=seed, workers=executor, progress=progress)
     counts = {split: len(index.of_split(split)) for split in ("train", "test")}
     lines = sorted(scene.lines for scene in index.scenes)
     typer.echo(

@@ -20,6 +20,10 @@ def register(
     inlier_threshold: opt.InlierThresholdOption = None,
     min_confidence: opt.MinConfidenceOption = 0.9,
     directed: Annotated[bool, typer.Option("--directed", help="The direction of each line is meaningful.")] = False,
+    similarity: opt.SimilarityOption = False,
+    scale_range: opt.ScaleRangeOption = None,
+    upright: opt.UprightOption = False,
+    up: opt.UpOption = None,
     matcher: opt.MatcherOption = "invariant",
     settings: opt.SetOption = None,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Random seed; equal seeds give equal results.")] = 0,
@@ -33,6 +37,8 @@ def register(
 ) -> None:
     """Find the pose of SOURCE in the frame of TARGET: any rotation, any translation, no initial guess.
 
+    With --similarity any scale, too; with --upright only turns about the vertical.
+
     Of a point cloud (LAS, LAZ, E57, PCD, PLY, …) the lines are extracted first.
 
     Exit code 0: registered; 1: not registered or ambiguous; 2: bad input.
@@ -45,6 +51,7 @@ def register(
     from plueckernet.stages import STAGES
 
     chosen = opt.registration_settings(directed, inlier_threshold, min_confidence, settings)
+    scale, vertical = opt.scale_choice(similarity, scale_range), opt.vertical(upright, up)
     opt.check_device(device)
     outputs = RegistrationOutputs(json_file, aligned, report, plot)
     outputs.check((source, target), force)
@@ -55,7 +62,7 @@ def register(
     bar = slow_bar(f"registering {len(lines[0])} to {len(lines[1])} lines")
     with bar as progress, unit_warnings_on_stderr(quiet):
         result = registration.register(
-            *lines, matcher=line_matcher, settings=chosen, seed=seed, device=device,
+            *lines, matcher=line_matcher, settings=chosen, seed=seed, device=device, scale=scale, up=vertical,
             on_stage=lambda stage: progress(STAGES.index(stage) / len(STAGES), stage),
         )  # fmt: skip
     outputs.show_and_write(result, reports, quiet)

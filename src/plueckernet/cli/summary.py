@@ -18,7 +18,7 @@ from plueckernet.report.words import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from plueckernet.geometry import Pose
+    from plueckernet.geometry.similarity import Transform
     from plueckernet.io import ReadReport
     from plueckernet.result import RegistrationResult
 
@@ -66,6 +66,8 @@ def result_rows(result: RegistrationResult) -> Iterator[Row]:
         yield "next", text.advice
     sigmas = result.sigmas()
     if result.target_T_source is not None:
+        if result.scale != 1:
+            yield "scale", f"{result.scale:.6g} target units per source unit"
         yield from _pose_rows(result.target_T_source, 1.0 if sigmas is None else sigmas[1])
         yield "one sigma", "unknown: the coordinates are too large" if sigmas is None else sigma_words(sigmas)
     yield "inliers", f"{len(result.inliers)} pairs, of {result.num_lines[0]} and {result.num_lines[1]} lines"
@@ -76,7 +78,7 @@ def result_rows(result: RegistrationResult) -> Iterator[Row]:
     yield "time", f"{sum(result.timings.values()):.2f} s ({stages})"
 
 
-def _pose_rows(pose: Pose, sigma: float) -> Iterator[Row]:
+def _pose_rows(pose: Transform, sigma: float) -> Iterator[Row]:
     """The pose as a matrix, and as rotation and translation."""
     yield "target_T_source", "\n".join(matrix_rows(pose, sigma))
     yield "rotation", rotation_words(pose)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +21,10 @@ def view(
     target: Annotated[Path | None, typer.Argument(metavar="[TARGET]", help="Line map that stays.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; the default is this machine only.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port; if it is taken, the next free one.")] = 8080,
+    open_page: Annotated[
+        bool | None,
+        typer.Option("--open/--no-open", help="Open the page in the browser; by default where there is a screen."),
+    ] = None,
     matcher: MatcherOption = "invariant",
     settings: SetOption = None,
     from_format: FromOption = None,
@@ -40,11 +47,27 @@ def view(
                 viewer.load("source" if side == "source" else "target", path, formats.format_of(place))
         for line in access_hints(host, viewer.port, viewer.url):
             typer.echo(line)
-        viewer.server.sleep_forever()
+        if opens_by_itself(host, sys.platform, os.environ) if open_page is None else open_page:
+            open_in_browser(viewer.url)
+        viewer.wait()
     except KeyboardInterrupt:
         typer.echo("closed")
     finally:
         viewer.stop()
+
+
+def opens_by_itself(host: str, platform: str, environment: Mapping[str, str]) -> bool:
+    """Whether a browser on this machine would be seen by the user: not over SSH, and on Linux only with a screen."""
+    if host not in _LOCAL or "SSH_CONNECTION" in environment:
+        return False
+    return not platform.startswith("linux") or bool(environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY"))
+
+
+def open_in_browser(url: str) -> None:
+    """Open an address in the default browser, whose messages are not ours."""
+    import webbrowser
+
+    webbrowser.open(url)
 
 
 def access_hints(host: str, port: int, url: str) -> list[str]:

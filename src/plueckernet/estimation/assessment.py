@@ -61,15 +61,22 @@ class Assessment:
         return self.candidates[0].evidence if self.candidates else Evidence.nothing()
 
     def unobservable_motions(
-        self, maps: MapPair, settings: ObservabilitySettings = ObservabilitySettings()
+        self,
+        maps: MapPair,
+        settings: ObservabilitySettings = ObservabilitySettings(),
+        up: tuple[float, float, float] | None = None,
     ) -> tuple[UnobservableMotion, ...]:
-        """Motions of the best candidate that its inliers leave undetermined, in the frame and unit of the target."""
+        """Motions of the best candidate that its inliers leave undetermined, in the frame and unit of the target.
+
+        Where the vertical is known, a motion that tilts it is not one of them.
+        """
         if not self.candidates:
             return ()
         best = self.candidates[0].refinement
         inliers = maps.original_target(best.matches[:, 1])
         distance = maps.unit * maps.threshold.distance
-        return unobservable_motions(inliers, maps.original_covariance(best.covariance), distance, settings)
+        motions = unobservable_motions(inliers, maps.original_covariance(best.covariance), distance, settings)
+        return motions if up is None else tuple(motion for motion in motions if not motion.tilts(up))
 
     def exchangeable(self, members: int) -> Assessment:
         """With the best candidate no more probable than any member of a family of poses that a symmetry relates."""
@@ -89,6 +96,20 @@ class Assessment:
         evidence = replace(best.evidence, inliers=len(refinement.matches))
         best = replace(best, candidate=replace(best.candidate, refinement=refinement), evidence=evidence)
         return replace(self, candidates=(best, *self.candidates[1:]))
+
+
+def counted_motions(
+    motions: Sequence[UnobservableMotion], up: tuple[float, float, float] | None
+) -> tuple[UnobservableMotion, ...]:
+    """The motions that make a registration ambiguous: where the vertical is known, a change of height does not."""
+    return tuple(motion for motion in motions if up is None or not motion.is_along(up))
+
+
+def height_warning(motions: Sequence[UnobservableMotion], up: tuple[float, float, float] | None) -> tuple[str, ...]:
+    """One sentence if the vertical is known and the height is not determined."""
+    if up is None or not any(motion.is_along(up) for motion in motions):
+        return ()
+    return ("The lines do not determine the height: the pose is that in the horizontal plane.",)
 
 
 def assess(refined: Sequence[RefinedCandidate], evidence: Sequence[Evidence], calibration: Calibration) -> Assessment:

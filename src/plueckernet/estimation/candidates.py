@@ -10,8 +10,8 @@ from torch import Tensor
 
 from plueckernet.estimation.distinct import Distinctness, distinct_poses
 from plueckernet.estimation.gauss_newton import gauss_newton_step
-from plueckernet.estimation.noise import NoiseSettings
 from plueckernet.estimation.ransac import Hypotheses
+from plueckernet.estimation.refinement import RefinementSettings
 from plueckernet.estimation.scoring import RowScorer
 from plueckernet.estimation.verification import MapScorer
 from plueckernet.geometry.pose import Pose
@@ -51,7 +51,7 @@ def select_candidates(
     match_scorer: RowScorer,
     map_scorer: MapScorer,
     settings: CandidateSettings = CandidateSettings(),
-    noise: NoiseSettings = NoiseSettings(),
+    refinement: RefinementSettings = RefinementSettings(),
 ) -> Candidates:
     """The distinct hypotheses that explain most of both maps, best first; the first two always take part."""
     if not len(hypotheses.scores):
@@ -65,7 +65,7 @@ def select_candidates(
     rows, scores = map_scorer.best(poses, settings.max_verified)
     crowd = _crowd(scores)
     poses, scores = poses[rows[: settings.max_polished]], scores[: settings.max_polished]
-    poses, scores = _improved(poses, scores, polished(poses, match_scorer, noise), map_scorer)
+    poses, scores = _improved(poses, scores, polished(poses, match_scorer, refinement), map_scorer)
     least = settings.min_candidate_score_ratio * float(scores[0])
     kept = [row for row in range(min(settings.max_candidates, len(scores))) if row < 2 or scores[row] > least]
     return Candidates(tuple(poses[row] for row in kept), crowd)
@@ -78,15 +78,15 @@ def _crowd(scores: Float[Tensor, " h"]) -> float:
     return float(others.mean()) if len(others) else 0.0
 
 
-def polished(poses: Pose, scorer: RowScorer, noise: NoiseSettings = NoiseSettings()) -> Pose:
+def polished(poses: Pose, scorer: RowScorer, settings: RefinementSettings = RefinementSettings()) -> Pose:
     """One Gauss-Newton step of each pose on the matches that are its inliers: poses of two lines are rough."""
     source, target = scorer.source, scorer.target
-    model = noise.initial(scorer.threshold)
+    model = settings.noise.initial(scorer.threshold)
     sigma = model.sigmas(source.lines), model.sigmas(target.lines)
     inlier = scorer.fit(poses) > 0
     residuals = line_residuals(poses, source.lines, target.lines, source.anchor, target.anchor)
-    whitened_residuals = whitened(residuals, *variances(residuals, *sigma))
-    xi, _ = gauss_newton_step(*whitened_residuals, inlier.to(poses.rotation.dtype))
+    value, jacobian = whitened(residuals, *variances(residuals, *sigma))
+    xi, _ = gauss_newton_step(value, settings.allowed(jacobian), inlier.to(poses.rotation.dtype))
     return Pose.exp(xi) @ poses
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from plueckernet.estimation.correspondence import ClosePairs
@@ -15,6 +17,88 @@ from plueckernet.geometry.pose import Pose
 _SINGLE_PRECISION_DISTANCE = 1e-3  # normalized; above it single precision resolves the threshold
 _BLOCK_ENTRIES = 250_000  # of a residual matrix, small enough for the cache of a CPU
 _SLAB_ROWS = 256  # source lines per slab
+_WIDENING = 2.0  # of a threshold, to find the pairs that a changed pose may bring within it
+
+
+class NearbyPairs:
+    """The close pairs of two maps under a pose that changes little.
+
+    All lines are compared once, within a wider threshold. After that only the pairs found then are compared, until the
+    pose has moved or the threshold has grown so much that others may have come close.
+    """
+
+    def __init__(self, source: AnchoredLines, target: AnchoredLines) -> None:
+        self.source, self.target = source, target
+        self._near: _Near | None = None
+        self._reach = 0.0 if source.half_length is None else float(source.half_length.amax())
+
+    def within(self, pose: Pose, threshold: InlierThreshold) -> ClosePairs:
+        """Rows of all pairs of lines within the threshold."""
+        if self.source.half_length is None or self.target.half_length is None:  # of infinite lines all may be near
+            return close_pairs(pose, self.source, self.target, threshold)
+        if self._near is None or not self._near.covers(self._shift(pose, self._near.pose), pose, threshold):
+            self._near = _Near.of(pose, self.source, self.target, threshold)
+        rows = self._near.rows[self._near.residuals(pose, threshold) < 1]
+        return ClosePairs(rows, (len(self.source), len(self.target)), threshold)
+
+    def _shift(self, pose: Pose, other: Pose) -> float:
+        """How far any point of a source line is from where it is under another pose, at most."""
+        anchor = self.source.anchor
+        moved = (pose.act(anchor) - other.act(anchor)).square().sum(-1).amax().sqrt()
+        return float(moved) + float(pose.angle_to(other)) * self._reach
+
+
+@dataclass(frozen=True, eq=False)
+class _Near:
+    """Pairs of segments within a wide threshold, and what their residuals are computed from."""
+
+    pose: Pose
+    threshold: InlierThreshold
+    rows: Int[Tensor, "k 2"]
+    source: Float[Tensor, "k 6"]  # direction and anchor
+    target: Float[Tensor, "k 6"]
+    half_lengths: Float[Tensor, " k"]  # of both segments, in sum
+
+    @classmethod
+    def of(cls, pose: Pose, source: AnchoredLines, target: AnchoredLines, threshold: InlierThreshold) -> _Near:
+        slope = max(threshold.slope, threshold.angle)
+        wide = InlierThreshold(_WIDENING * threshold.distance, _WIDENING * threshold.angle, threshold.directed, slope)
+        rows = close_pairs(pose, source, target, wide).rows
+        dtype = torch.float32 if threshold.distance > _SINGLE_PRECISION_DISTANCE else torch.float64
+        sides = [
+            torch.cat([side.lines.direction, side.anchor, side.segment_half_length[:, None]], -1).to(dtype)[column]
+            for side, column in zip((source, target), rows.unbind(-1), strict=True)
+        ]
+        half_lengths = sides[0][:, 6] + sides[1][:, 6]
+        return _Near(pose, wide, rows, sides[0][:, :6], sides[1][:, :6], half_lengths)
+
+    def covers(self, shift: float, pose: Pose, threshold: InlierThreshold) -> bool:
+        """Whether all pairs within a threshold are here, under a pose that moves no point by more than the shift."""
+        if threshold.slope > self.threshold.slope:
+            return False
+        if threshold.distance <= _SINGLE_PRECISION_DISTANCE and self.source.dtype is torch.float32:
+            return False
+        wide, turn = self.threshold, float(pose.angle_to(self.pose))
+        asked = max(threshold.distance / wide.distance, threshold.angle / wide.angle)
+        return asked + math.hypot(shift / wide.distance, turn / wide.angle) <= 1
+
+    def residuals(self, pose: Pose, threshold: InlierThreshold) -> Float[Tensor, " k"]:
+        """Squared residuals in thresholds, as of :func:`~plueckernet.estimation.scoring.pair_residuals`."""
+        pose = pose.to(self.source.dtype)
+        direction, anchor = self.source.split(3, -1)
+        other, other_anchor = self.target.split(3, -1)
+        direction = direction @ pose.rotation.mT
+        offset = (other_anchor - pose.act(anchor)) / threshold.distance
+        lever, back = (offset * direction).sum(-1), (offset * other).sum(-1)
+        square = offset.square().sum(-1).addcmul_(lever, lever, value=-0.5).addcmul_(back, back, value=-0.5)
+        square.clamp_min_(0)
+        if threshold.slope:
+            square.div_((lever * threshold.slope).square_().add_(1))
+        cosine = (direction * other).sum(-1)
+        square.add_((1 - cosine.square()).div_(threshold.angle**2))
+        gap = lever.abs_().sub_(self.half_lengths / threshold.distance).clamp_min_(0)
+        square.addcmul_(gap, gap)
+        return square.masked_fill_(cosine < 0, torch.inf) if threshold.directed else square
 
 
 def close_pairs(pose: Pose, source: AnchoredLines, target: AnchoredLines, threshold: InlierThreshold) -> ClosePairs:

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -84,11 +85,24 @@ class ClosePairs:
         lines with a match, the number of wrong pairs and the fraction of parallel ones are found by expectation
         maximisation.
         """
-        (first, second), (m, n), limit = self.rows.unbind(-1), self.counts, max(self.max_matches, 1)
+        device, dtype = position.device, position.dtype
+        crowding = self.crowding(settings.unseen_competitors).cpu().numpy()
+        densities = position.cpu().numpy(), direction.cpu().numpy()
+        weight, exclusive = self._match_probability(*densities, crowding, settings.iterations)
+        return torch.from_numpy(weight).to(device, dtype), torch.from_numpy(exclusive).to(device, dtype)
+
+    def _match_probability(
+        self,
+        position: Float[np.ndarray, " k"],
+        direction: Float[np.ndarray, " k"],
+        crowding: Float[np.ndarray, " k"],
+        iterations: int,
+    ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
+        """In NumPy, whose overhead per operation is small: the operations are many and on few values."""
+        (first, second), (m, n), limit = self.rows.cpu().numpy().T, self.counts, max(self.max_matches, 1)
         matched, wrong, parallel = _MATCHED_FRACTION, _WRONG_PAIRS, _PARALLEL_FRACTION
-        crowding = self.crowding(settings.unseen_competitors)
-        back = position.new_tensor(math.sqrt(matched / (1 - matched)))
-        for _ in range(settings.iterations):
+        back = np.full_like(position, math.sqrt(matched / (1 - matched)))
+        for _ in range(iterations):
             alike = parallel * direction
             wrong_direction = alike + (1 - parallel)
             density = position * direction / (wrong * crowding * wrong_direction)
@@ -100,10 +114,10 @@ class ClosePairs:
             doubt = 1 - weight
             matched = _clamped(float(weight.sum()) / limit, _MATCHED_BOUNDS)
             wrong = max(float(doubt.sum()), 1.0) / limit
-            alike_doubt = (doubt * alike / wrong_direction).sum() / doubt.sum().clamp_min(1e-9)
+            alike_doubt = (doubt * alike / wrong_direction).sum() / max(doubt.sum(), 1e-9)
             parallel = _clamped(float(alike_doubt), _PARALLEL_BOUNDS)
         total = _line_sum(density, first, m) + _line_sum(density, second, n) - density
-        return weight, density / total.clamp_min(1e-300)
+        return weight, density / np.maximum(total, 1e-300)
 
     def mutual_best(self, weight: Float[Tensor, " k"]) -> Bool[Tensor, " k"]:
         """Pairs that are the most probable for both of their lines."""
@@ -114,14 +128,18 @@ class ClosePairs:
         return best
 
 
-def _line_sum(value: Float[Tensor, " k"], index: Int[Tensor, " k"], count: int) -> Float[Tensor, " k"]:
+def _line_sum(
+    value: Float[np.ndarray, " k"], index: Int[np.ndarray, " k"], count: int
+) -> Float[np.ndarray, " k"]:  # fmt: skip
     """The sum over all pairs of the same line."""
-    return value.new_zeros(count).index_add_(0, index, value)[index]
+    return np.bincount(index, value, count)[index]
 
 
-def _competing_sum(value: Float[Tensor, " k"], index: Int[Tensor, " k"], count: int) -> Float[Tensor, " k"]:
+def _competing_sum(
+    value: Float[np.ndarray, " k"], index: Int[np.ndarray, " k"], count: int
+) -> Float[np.ndarray, " k"]:  # fmt: skip
     """The same without the pair itself."""
-    return (_line_sum(value, index, count) - value).clamp_min_(0)
+    return np.maximum(_line_sum(value, index, count) - value, 0)
 
 
 def _clamped(value: float, bounds: tuple[float, float]) -> float:

@@ -25,6 +25,7 @@ from torch.nn.functional import normalize
 from plueckernet.estimation.ransac import in_double
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, pair_residuals
 from plueckernet.geometry.pose import Pose
+from plueckernet.geometry.upright import heading, turn_about
 
 _MAX_LINES = 200  # that vote, of each map: the longest
 _BUNDLE_WIDTH = 1.5  # inlier distances within which parallel lines form one bundle
@@ -36,6 +37,7 @@ _MAX_ANGLE_DIFFERENCE = 0.12  # rad; of two dominant directions, between the map
 _MAX_COSINE = 0.9  # of two dominant directions that determine a rotation
 _COMPARED_LINES = 60  # of each map, by whose directions rotations are ranked: the longest
 _MAX_ROTATIONS = 48
+_MAX_TURNS = 12  # about a known vertical
 _GRID_SIZE = 64  # cells along each axis; a multiple of the block
 _BLOCK_SIZE = 4  # cells along each axis of a block, by which the mean of the votes is computed
 _EXTENT_QUANTILE = 0.9  # of the distances of the anchors from the origin: translations are searched up to their sum
@@ -48,16 +50,21 @@ _DAMPING = 0.01  # of the least-squares solution, in weights of a pair; parallel
 
 
 def match_free_poses(
-    source: AnchoredLines, target: AnchoredLines, threshold: InlierThreshold, count: int = 200
+    source: AnchoredLines,
+    target: AnchoredLines,
+    threshold: InlierThreshold,
+    count: int = 200,
+    up: Float[Tensor, "3"] | None = None,
 ) -> Pose:
     """At most ``count`` poses ``target_T_source``, best first, accurate to about two inlier distances and the angle.
 
     The maps are centred and have a radius of about one. There are no poses if a map has a single dominant direction.
+    Where the vertical ``up`` is known, they turn about it only, and a single horizontal direction suffices.
     The search runs on the CPU; the poses are on the device of the maps.
     """
     device = target.anchor.device
     source, target = _voters(source, threshold), _voters(target, threshold)
-    rotations = _rotations(source, target)
+    rotations = _rotations(source, target) if up is None else _turns(source, target, up.to("cpu").float())
     if not len(rotations):
         return Pose.identity(0, device=str(device))
     extent = sum(float(lines.anchor.norm(dim=-1).quantile(_EXTENT_QUANTILE)) for lines in (source, target))
@@ -104,6 +111,23 @@ def _rotations(source: AnchoredLines, target: AnchoredLines) -> Float[Tensor, "r
     rotations = rotations[torch.cat(agreement).argsort(descending=True, stable=True)]
     cosine = (rotations.flatten(1) @ rotations.flatten(1).mT - 1) / 2
     return rotations[_separate(cosine > math.cos(_MAX_ANGLE_DIFFERENCE), _MAX_ROTATIONS)]
+
+
+def _turns(source: AnchoredLines, target: AnchoredLines, up: Float[Tensor, "3"]) -> Float[Tensor, "r 3 3"]:
+    """Distinct turns about ``up`` that map a dominant direction to one, best first by the agreement of all."""
+    sides = []
+    for lines in (source, target):
+        directions = _dominant_directions(lines)
+        sides.append(directions[(directions @ up).abs() < _MAX_COSINE])
+    slopes = [(directions @ up).abs().asin() for directions in sides]
+    from_row, to_row = ((slopes[0][:, None] - slopes[1]).abs() < _MAX_ANGLE_DIFFERENCE).nonzero().unbind(1)
+    turn = heading(sides[1][to_row], up) - heading(sides[0][from_row], up)
+    rotations = turn_about(up, torch.cat([turn, turn + math.pi]))
+    if not len(rotations):
+        return rotations
+    rotations = rotations[_direction_agreement(rotations, source, target).argsort(descending=True, stable=True)]
+    cosine = (rotations.flatten(1) @ rotations.flatten(1).mT - 1) / 2
+    return rotations[_separate(cosine > math.cos(_MAX_ANGLE_DIFFERENCE), _MAX_TURNS)]
 
 
 def _dominant_directions(lines: AnchoredLines) -> Float[Tensor, "m 3"]:

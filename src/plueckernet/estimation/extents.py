@@ -29,6 +29,8 @@ _MIN_RELATIVE_SPACING = 1e-3  # of the extent; infinite lines with a smaller spa
 _FEET = 1 / 0.3048
 _MAX_FEET_DEVIATION = math.sqrt(2)  # factor by which each ratio may differ from that of feet and metres
 _MIN_LINES_FOR_FEET = 20
+_UNIT_SCALE = 0.01  # difference of the logarithm of a scale from that of two units
+_SAME_RATIO = 0.1  # difference of the logarithms of two ratios that need not both be tried
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,30 @@ def unit_warning(source: LineSet, target: LineSet) -> str | None:
         return _sentence(_middle(ratios), *names)
     if len(ratios) == 3 and min(len(source), len(target)) >= _MIN_LINES_FOR_FEET and _differ_by_feet(ratios):
         return _unit_sentence(_FEET_AND_METRES, *names)
+    return None
+
+
+def size_ratios(source: LineSet, target: LineSet) -> list[float]:
+    """Factors by which the source may have to grow to be as large as the target, the most reliable first; all differ.
+
+    Those of the extents, of the spacings and, of segments, of the lengths; 1 where none is known.
+    """
+    segments = source.endpoints is not None and target.endpoints is not None
+    pairs = zip(_lengths(target, segments), _lengths(source, segments), strict=True)
+    ratios: list[float] = []
+    for ratio in (a / b for a, b in pairs if 0 < a < math.inf and 0 < b < math.inf):
+        if all(abs(math.log(ratio / other)) > _SAME_RATIO for other in ratios):
+            ratios.append(ratio)
+    return ratios or [1.0]
+
+
+def unit_names(scale: float) -> tuple[str, str] | None:
+    """The units from and to which a scale converts lengths; None if it is that of no two common units."""
+    for units in (*_UNIT_PAIRS, _FEET_AND_METRES):
+        if abs(math.log(scale * units.factor)) < _UNIT_SCALE:
+            return units.smaller_unit, units.larger_unit
+        if abs(math.log(scale / units.factor)) < _UNIT_SCALE:
+            return units.larger_unit, units.smaller_unit
     return None
 
 

@@ -31,7 +31,7 @@ from plueckernet.estimation.scoring import RowScorer
 from plueckernet.geometry.pose import Pose, joined
 from plueckernet.settings import check_at_least
 
-_MAX_HYPOTHESES = 20_000  # more than are ever solved
+MAX_HYPOTHESES = 20_000  # more than are ever solved
 _POSES_OF_PARTS = 100  # distinct ones of two parts, that explain most of their matches
 
 
@@ -61,12 +61,12 @@ def propose_poses(
     graph = MatchGraph.of(scorer, probability)
     drawn = solve_pairs(scorer, draw_pairs(graph.draw_weights(), settings.draws, seed))
     poses = joined(drawn, _seeded(maps, scorer, graph, settings))
-    none = Hypotheses.none(_MAX_HYPOTHESES, probability.device)
+    none = Hypotheses.none(MAX_HYPOTHESES, probability.device)
     yield none.merged(poses, scorer.scores(poses, probability), poses.rotation.shape[0])
     yield from _from_parts(maps, parts, settings)
     poses = match_free_poses(maps.source, maps.target, maps.threshold)
     count = poses.rotation.shape[0]
-    yield Hypotheses(poses, torch.arange(count, 0, -1, device=probability.device).float(), count, _MAX_HYPOTHESES)
+    yield Hypotheses(poses, torch.arange(count, 0, -1, device=probability.device).float(), count, MAX_HYPOTHESES)
 
 
 def _seeded(maps: MapPair, scorer: RowScorer, graph: MatchGraph, settings: HypothesisSettings) -> Pose:
@@ -81,7 +81,7 @@ def _from_parts(
     maps: MapPair, parts: Iterable[tuple[RowScorer, Matches]], settings: HypothesisSettings
 ) -> Iterator[Hypotheses]:
     """The best poses of every pair of parts, together; nothing without parts."""
-    hypotheses = Hypotheses.none(_MAX_HYPOTHESES, maps.source.anchor.device)
+    hypotheses = Hypotheses.none(MAX_HYPOTHESES, maps.source.anchor.device)
     for scorer, matches in parts:
         poses = _seeded(maps, scorer, MatchGraph.of(scorer, matches.probability), settings)
         scores = scorer.scores(poses, matches.probability)

@@ -160,6 +160,18 @@ class Weighing:
         """With the best candidate no more probable than any of so many exchangeable poses."""
         return replace(self, confidence=min(self.confidence, self.presence / members))
 
+    def among(self, searches: int) -> Weighing:
+        """With the odds that any candidate is right divided by the number of searches they are the best of."""
+        if searches <= 1 or self.presence <= 0:
+            return self
+        factor = 1 / (self.presence + searches * (1 - self.presence))
+        return replace(
+            self,
+            probabilities=tuple(factor * share for share in self.probabilities),
+            confidence=factor * self.confidence,
+            presence=factor * self.presence,
+        )
+
     @classmethod
     def nothing(cls) -> Weighing:
         """Of no candidates."""

@@ -1,4 +1,6 @@
-"""Maps that have little in common, part by part.
+"""Matches of some lines of two maps: of the longest ones first, and of compact parts where that is not enough.
+
+Most maps are registered by their longest lines, and matching a quarter of the lines takes a tenth of the time.
 
 Two maps that share a tenth of their lines share a corner of each. The lines of the rest compete with the right matches
 and hide them from the matcher. So both maps are halved twice, with some overlap, and every part of one is matched with
@@ -22,7 +24,21 @@ from plueckernet.geometry.lines import LineSet
 _HALVINGS = 2
 _OVERLAP = 0.2  # of the lines, that are in both halves
 _MIN_LINES = 12  # of a part
-_MAX_MATCHES = 200  # of two parts
+_MAX_MATCHES = 200  # of two parts, or of the longest lines
+
+
+def longest_matches(
+    maps: MapPair,
+    count: int,
+    normalize: Callable[[LineSet, LineSet], MapPair],
+    match: Callable[[MapPair], Matches],
+) -> Matches | None:
+    """The best matches of the longest lines, as rows of the cores; None if the maps have few lines or infinite ones."""
+    lengths = [side.half_length for side in (maps.source, maps.target)]
+    if lengths[0] is None or lengths[1] is None or max(maps.core_counts) <= count:
+        return None
+    rows = [length.topk(min(count, len(length))).indices for length in lengths if length is not None]
+    return _matches_of_rows(maps.original_lines, (rows[0], rows[1]), normalize, match)
 
 
 def part_matches(
@@ -34,15 +50,27 @@ def part_matches(
     sides = [map_parts(side.anchor) for side in (maps.source, maps.target)]
     if len(sides[0]) * len(sides[1]) == 1:  # both maps are too small to be halved
         return
-    source, target = maps.original_lines
+    lines = maps.original_lines
     for source_rows, target_rows in itertools.product(*sides):
-        try:
-            parts = normalize(source[source_rows], target[target_rows])
-        except InputError:  # all lines of a part may pass through one point
-            continue
-        matches = match(parts).first(_MAX_MATCHES)
-        rows = source_rows[parts.source_core[matches.source]], target_rows[parts.target_core[matches.target]]
-        yield Matches(*rows, matches.probability)
+        matches = _matches_of_rows(lines, (source_rows, target_rows), normalize, match)
+        if matches is not None:
+            yield matches
+
+
+def _matches_of_rows(
+    lines: tuple[LineSet, LineSet],
+    rows: tuple[Int[Tensor, " k"], Int[Tensor, " l"]],
+    normalize: Callable[[LineSet, LineSet], MapPair],
+    match: Callable[[MapPair], Matches],
+) -> Matches | None:
+    """The best matches of some lines, as rows of all; None if the lines make no map."""
+    try:
+        maps = normalize(lines[0][rows[0]], lines[1][rows[1]])
+    except InputError:  # they may all pass through one point
+        return None
+    matches = match(maps).first(_MAX_MATCHES)
+    source, target = maps.source_core[matches.source], maps.target_core[matches.target]
+    return Matches(rows[0][source], rows[1][target], matches.probability)
 
 
 def map_parts(anchor: Float[Tensor, "n 3"]) -> list[Int[Tensor, " k"]]:

@@ -137,7 +137,7 @@ def normalize_maps(
     ``inlier_distance`` is in the unit of the maps; None derives it from the spacing of the lines. ``inlier_angle`` is
     in radians.
     """
-    _check_maps(source, target)
+    check_maps(source, target)
     if (source.endpoints is None) != (target.endpoints is None):
         source, target = source.infinite(), target.infinite()
     source, target = source.to(torch.float64), target.to(torch.float64)
@@ -162,7 +162,8 @@ def normalize_maps(
     return MapPair(sides[0], sides[1], cores[0], cores[1], offsets[0], offsets[1], unit, inlier)
 
 
-def _check_maps(source: LineSet, target: LineSet) -> None:
+def check_maps(source: LineSet, target: LineSet) -> None:
+    """Raise if the maps cannot be registered."""
     for name, lines in (("source", source), ("target", target)):
         if lines.direction.ndim != 2:
             raise InputError(f"{name} must be one line set, not a batch")

@@ -53,6 +53,12 @@ class Matches:
     target: Int[Tensor, " k"]
     probability: Float[Tensor, " k"]
 
+    @classmethod
+    def none(cls) -> Matches:
+        """No matches."""
+        rows = torch.zeros(0, dtype=torch.long)
+        return Matches(rows, rows, torch.zeros(0, dtype=torch.float64))
+
     def __len__(self) -> int:
         return len(self.source)
 

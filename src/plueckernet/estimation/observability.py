@@ -30,6 +30,7 @@ from plueckernet.settings import check_positive
 
 _MIN_SPREAD = 0.1  # of points across an axis, in their largest spread; a motion that moves no point has no firmness
 _MIN_EXTENT = 0.25  # of a line, in radii of the inliers: short lines have a direction, too
+_ALONG = 0.95  # cosine of the angle between axes that count as the same
 _PURE = 0.2  # displacement by rotation over that by translation, and the reverse, up to which a motion has one name
 
 
@@ -58,6 +59,17 @@ class UnobservableMotion:
         point = document["point"] and tuple(document["point"])
         kind, firm, sigma = MotionKind(document["kind"]), document["firmness"], document["sigma"]
         return UnobservableMotion(kind, (x, y, z), point, firm, sigma)
+
+    def is_along(self, direction: tuple[float, float, float]) -> bool:
+        """Whether the motion is a translation along a direction."""
+        return self.kind is MotionKind.TRANSLATION and self._cosine(direction) > _ALONG
+
+    def tilts(self, up: tuple[float, float, float]) -> bool:
+        """Whether the motion rotates about another axis than the vertical."""
+        return self.kind is not MotionKind.TRANSLATION and self._cosine(up) < _ALONG
+
+    def _cosine(self, direction: tuple[float, float, float]) -> float:
+        return abs(sum(a * b for a, b in zip(self.axis, direction, strict=True))) / math.hypot(*direction)
 
     def describe(self) -> str:
         """The motion in words."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from plueckernet.estimation.close_pairs import close_pairs
+from plueckernet.estimation.close_pairs import NearbyPairs
 from plueckernet.estimation.correspondence import ClosePairs, CorrespondenceSettings
 from plueckernet.estimation.distinct import Distinctness, are_close
 from plueckernet.estimation.gauss_newton import determined_step, pose_covariance
@@ -37,6 +37,7 @@ from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold
 from plueckernet.estimation.verification import MapScorer
 from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.residuals import NoiseModel, Residuals, line_residuals, variances, whitened
+from plueckernet.geometry.upright import allowed_motions
 from plueckernet.settings import check_at_least, check_fraction, check_positive
 
 # Halving these or raising them by half changed no result of `python -m benchmarks.sensitivity_registration`. Its maps
@@ -85,6 +86,11 @@ class RefinementSettings:
     search: SearchSettings = field(default_factory=SearchSettings)
     noise: NoiseSettings = field(default_factory=NoiseSettings)
     correspondence: CorrespondenceSettings = field(default_factory=CorrespondenceSettings)
+    up: tuple[float, float, float] | None = None  # the vertical that the rotation keeps; set by `RegistrationSettings`
+
+    def allowed(self, jacobian: Float[Tensor, "*batch 6"]) -> Float[Tensor, "*batch 6"]:
+        """Derivatives by the pose, along the motions that are allowed."""
+        return jacobian if self.up is None else allowed_motions(jacobian, jacobian.new_tensor(self.up))
 
     def __post_init__(self) -> None:
         check_at_least(self, 1, "iterations", "final_iterations", "candidate_iterations", "candidate_final_iterations")
@@ -176,12 +182,12 @@ def refine_pose(
     only long lines must be. Returns None if fewer than three lines support the pose. A motion that they leave
     undetermined stays as it is and has a large variance.
     """
-    shortest = _LONG_LINE if shortest is None else shortest
-    approach = _approach(pose, source, target, threshold, known, settings, shortest)
+    shortest, nearby = _LONG_LINE if shortest is None else shortest, NearbyPairs(source, target)
+    approach = _approach(pose, nearby, threshold, known, settings, shortest)
     if approach is None:
         return None
     pose, model, stable = approach
-    pairs = close_pairs(pose, source, target, _search_threshold(model, threshold, shortest, settings.search.final))
+    pairs = nearby.within(pose, _search_threshold(model, threshold, shortest, settings.search.final))
     for _ in range(settings.final_iterations):
         fit = _fit(pose, source, target, pairs, model, settings)
         if fit is None:
@@ -193,15 +199,14 @@ def refine_pose(
     if fit is None:
         return None
     converged = stable or fit.step < settings.converged_step
-    covariance = _covariance(fit, estimated=not known.complete)
+    covariance = settings.allowed(settings.allowed(_covariance(fit, estimated=not known.complete)).mT)
     inlier = pairs.mutual_best(fit.weight) & (fit.weight > settings.min_match_probability)
     return Refinement(pose, covariance, pairs.rows[inlier], model, converged)
 
 
 def _approach(
     pose: Pose,
-    source: AnchoredLines,
-    target: AnchoredLines,
+    nearby: NearbyPairs,
     threshold: InlierThreshold,
     known: KnownNoise,
     settings: RefinementSettings,
@@ -211,8 +216,8 @@ def _approach(
     model, search, changed, accepted = known.applied(settings.noise.initial(threshold)), threshold, True, None
     for _ in range(settings.iterations):
         if changed:
-            pairs = close_pairs(pose, source, target, search)
-        fit = _fit(pose, source, target, pairs, model, settings)
+            pairs = nearby.within(pose, search)
+        fit = _fit(pose, nearby.source, nearby.target, pairs, model, settings)
         if fit is None:  # with few lines, a chance agreement can make the noise look too small to keep three
             return None if accepted is None else (pose, accepted, False)
         pose, accepted = fit.pose, model
@@ -282,6 +287,7 @@ def _fit(
     scale = direction_variance_scale(square, free)
     gain, shift, turned = variances(residuals, (sp, sd * scale.sqrt()), (tp, td * scale.sqrt()))
     value, jacobian = whitened(residuals, gain, shift, turned)
+    jacobian = settings.allowed(jacobian)
     position = (-value[:, :2].square().sum(-1) / 2).exp() * pairs.threshold.distance**2 / (2 * shift)
     direction = tail_density(square, free) * pairs.threshold.angle**2 / (2 * turn)
     weight, exclusive = pairs.probability(position, direction, settings.correspondence)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from plueckernet.estimation.assessment import Assessment, assess
 from plueckernet.estimation.candidates import Candidates, select_candidates
 from plueckernet.estimation.evidence import gather_evidence
 from plueckernet.estimation.hypotheses import propose_poses
 from plueckernet.estimation.judgement import Calibration
-from plueckernet.estimation.map_parts import part_matches
+from plueckernet.estimation.map_parts import longest_matches, part_matches
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.matching import Matches
 from plueckernet.estimation.places import PLACE_LINES, RANKING_LINES, has_places, probable_places
@@ -22,9 +25,54 @@ from plueckernet.estimation.ransac import Hypotheses
 from plueckernet.estimation.refinement import RefinedCandidate, complete_refinement, refine_candidates
 from plueckernet.estimation.scoring import RowScorer
 from plueckernet.estimation.settings import RegistrationSettings
+from plueckernet.estimation.upright import propose_upright_poses
 from plueckernet.estimation.verification import MapScorer
+from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose, stacked
+from plueckernet.geometry.upright import nearest_turn, tilt_cosine
 from plueckernet.stages import StageClock
+
+_NEARLY_ALL = 0.9  # of the lines of the smaller map, explained by a pose that may be of a family though it is doubtful
+
+
+@dataclass(frozen=True, eq=False)
+class RegisteredMaps:
+    """What a search found, and the maps in which it searched."""
+
+    maps: MapPair
+    matches: Matches
+    assessment: Assessment
+    scale: float | None = None  # by which the source was multiplied; None: it was not searched for
+    covariance: Float[Tensor, "7 7"] | None = None  # of a similarity, in the frame and unit of the target
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Matching:
+    """How lines are matched, and what the evidence for a pose is then worth."""
+
+    match: Callable[[MapPair], Matches]
+    calibration: Calibration
+    matches_parts: bool = True  # whether parts of the maps can be matched, too
+
+
+def search_pose(
+    lines: tuple[LineSet, LineSet], matching: Matching, settings: RegistrationSettings, stage: StageClock, seed: int
+) -> RegisteredMaps:
+    """The rigid pose of two maps that have the same unit."""
+    with stage("prepare"):
+        search = PoseSearch.of(settings.normalize(*lines), matching, settings, stage)
+    return search.registered(search.run(seed))
+
+
+def pose_around(
+    lines: tuple[LineSet, LineSet], matching: Matching, settings: RegistrationSettings, stage: StageClock, pose: Pose
+) -> RegisteredMaps:
+    """A given rigid pose, refined, among the candidates of one round."""
+    with stage("prepare"):
+        maps = settings.normalize(*lines)
+        search = PoseSearch.of(maps, matching, settings, stage)
+    return search.registered(search.around(maps.normalized_pose(pose)))
 
 
 class PoseSearch:
@@ -33,17 +81,18 @@ class PoseSearch:
     def __init__(
         self,
         maps: MapPair,
-        matches: Matches,
+        match: Callable[[MapPair], Matches],
         calibration: Calibration,
         settings: RegistrationSettings = RegistrationSettings(),
         stage: StageClock | None = None,
-        match: Callable[[MapPair], Matches] | None = None,
+        matches_parts: bool = True,
     ) -> None:
-        """``match`` gives the matches of other maps, to look for a small map in places of a large one."""
-        self._maps, self._matches, self._calibration = maps, matches, calibration
-        self._settings, self._stage, self._match = settings, stage or StageClock(), match
-        self._match_scorer = maps.match_scorer(matches.source, matches.target)
-        self._scored_matches = [(self._match_scorer, matches)]  # of the maps, later of their parts, too
+        """``match`` gives the matches of these maps and, if ``matches_parts``, of parts of them."""
+        self._maps, self._match, self._calibration = maps, match, calibration
+        self._settings, self._stage, self._matches_parts = settings, stage or StageClock(), matches_parts
+        self.matches = Matches.none()  # of the longest lines, if these suffice, or else of all
+        self._all_matched = False
+        self._scored_matches: list[tuple[RowScorer, Matches]] = []  # of the maps and of parts of them
         self._map_scorer = MapScorer(
             maps.source, maps.target, maps.threshold, settings.verification, (maps.all_source, maps.all_target)
         )
@@ -51,15 +100,40 @@ class PoseSearch:
         self._presence = 0.0  # probability that a candidate of the rounds so far is right
         self._crowd = 0.0  # mean verification score of other hypotheses
 
+    @classmethod
+    def of(cls, maps: MapPair, matching: Matching, settings: RegistrationSettings, stage: StageClock) -> PoseSearch:
+        """A search with the matches of a matcher."""
+        return cls(maps, matching.match, matching.calibration, settings, stage, matching.matches_parts)
+
+    def registered(self, assessment: Assessment) -> RegisteredMaps:
+        """The candidates with the maps and the matches."""
+        return RegisteredMaps(self._maps, self.matches, assessment)
+
     def run(self, seed: int = 0, given: Sequence[Pose] = ()) -> Assessment:
         """The candidates after as many rounds as it takes; given normalized poses compete with them."""
-        assessment, judgement = Assessment.nothing(), self._settings.judgement
+        refined = self._refined(given) if given else ()
+        return self._completed(self._with_family(self._searched(seed, refined)))
+
+    def _searched(self, seed: int, given: Sequence[RefinedCandidate] = ()) -> Assessment:
+        judgement, first = self._settings.judgement, Assessment.nothing()
         enough = max(judgement.clear_confidence, judgement.min_confidence)
-        for assessment in self._rounds(seed, self._refined(given) if given else ()):
+        for first in self._rounds(self._longest_lines(seed), given):
+            if first.weighing.confidence >= enough:
+                return first
+        assessment = first
+        for assessment in self._rounds(self._all_lines(seed), first.refined or given):
             if assessment.weighing.confidence >= enough:
                 break
             enough = judgement.min_confidence  # after the first round, in which a repeated place may hide another
-        return self._completed(self._with_family(assessment))
+        return assessment
+
+    def first(self, seed: int = 0) -> Assessment:
+        """The candidates of the first round, to compare searches with each other."""
+        first = Assessment.nothing()
+        for first in self._rounds(self._longest_lines(seed)):
+            if first.weighing.confidence >= self._settings.judgement.clear_confidence:
+                return first
+        return next(self._rounds(self._all_lines(seed), first.refined))
 
     def around(self, pose: Pose, seed: int = 0) -> Assessment:
         """A normalized pose, refined and put first; the candidates of one round compete with it."""
@@ -67,36 +141,47 @@ class PoseSearch:
             given = self._refined([pose])
         if not given:
             return Assessment.nothing()
-        assessment = next(self._rounds(seed, given))
+        assessment = next(self._rounds(self._all_lines(seed), given))
         return self._completed(assessment.preferring(given[0].refinement))
 
     def weighed(self, poses: Sequence[Pose]) -> Assessment:
         """Given normalized poses alone, refined and compared with each other."""
+        self._match_all_lines()
         return self._assessed(self._refined(poses))
 
     def _with_family(self, assessment: Assessment) -> Assessment:
-        """With all poses that a symmetry of either map makes exchangeable with the best one."""
-        if assessment.weighing.presence < self._settings.judgement.min_confidence:
+        """With all poses that a symmetry of either map makes exchangeable with the best one.
+
+        In a field of poles a wrong pose explains nearly as much as a right one. That casts doubt on both, unless both
+        are of one family.
+        """
+        enough = self._settings.judgement.min_confidence
+        doubtful = assessment.weighing.presence < enough
+        if doubtful and assessment.evidence.smaller_explained < _NEARLY_ALL:
             return assessment
         poses = stacked([candidate.refinement.pose for candidate in assessment.candidates])
         with self._stage("judge"):
             family = pose_family(poses[0], poses[1:], self._maps, self._map_scorer, self._settings.family)
-            if len(family) == 1:
+            members = self._allowed([family.poses[row] for row in range(1, len(family))])
+            if not members:
                 return assessment
-            members = [family.poses[row] for row in range(1, len(family))]
-            return self._assessed(self._refined(members, assessment.refined)).exchangeable(len(family))
+            if doubtful:
+                self._crowd = 0.0
+            shared = self._assessed(self._refined(members, assessment.refined)).exchangeable(1 + len(members))
+            return assessment if shared.weighing.presence < enough else shared
 
-    def _rounds(self, seed: int, earlier: Sequence[RefinedCandidate] = ()) -> Iterator[Assessment]:
+    def _allowed(self, poses: list[Pose]) -> list[Pose]:
+        """Without those that tilt the vertical, where that is known; turns about it may be inaccurate by a little."""
+        up = self._settings.vertical(self._maps)
+        if up is None:
+            return poses
+        limit = math.cos(self._maps.threshold.angle)
+        upright = [pose for pose in poses if float(tilt_cosine(pose.rotation, up)) > limit]
+        return [Pose(nearest_turn(pose.rotation, up), pose.translation) for pose in upright]
+
+    def _rounds(self, rounds: Iterator[Hypotheses], earlier: Sequence[RefinedCandidate] = ()) -> Iterator[Assessment]:
         refined = list(earlier)
-        rounds = propose_poses(
-            self._maps,
-            self._match_scorer,
-            self._matches.probability,
-            self._settings.hypotheses,
-            seed,
-            self._matched_parts(),
-        )
-        for hypotheses in self._timed(itertools.chain(rounds, self._from_places(seed))):
+        for hypotheses in self._timed(rounds):
             with self._stage("verify"):
                 candidates = self._candidates(hypotheses)
             with self._stage("refine"):
@@ -106,9 +191,46 @@ class PoseSearch:
                 assessment = self._assessed(refined)
             yield assessment
 
+    def _longest_lines(self, seed: int) -> Iterator[Hypotheses]:
+        """One round with the matches of the longest lines; none for small maps, or if all lines have been matched."""
+        settings = self._settings
+        if not self._matches_parts or self._all_matched:
+            return iter(())
+        with self._stage("match"):
+            matches = longest_matches(self._maps, settings.first_lines, settings.normalize, self._match)
+        if matches is None:
+            return iter(())
+        self._use(matches)
+        return itertools.islice(self._proposed(seed), 1)
+
+    def _all_lines(self, seed: int) -> Iterator[Hypotheses]:
+        """All rounds with the matches of all lines."""
+        self._match_all_lines()
+        return itertools.chain(self._proposed(seed), self._from_places(seed))
+
+    def _match_all_lines(self) -> None:
+        if not self._all_matched:
+            with self._stage("match"):
+                self._use(self._match(self._maps))
+            self._all_matched = True
+
+    def _use(self, matches: Matches) -> None:
+        """Propose poses from these matches, which also tell how far a pose agrees with the matcher."""
+        self.matches = matches
+        self._match_scorer = self._maps.match_scorer(matches.source, matches.target)
+        self._scored_matches.append((self._match_scorer, matches))
+
+    def _proposed(self, seed: int) -> Iterator[Hypotheses]:
+        settings, up = self._settings.hypotheses, self._settings.vertical(self._maps)
+        probability = self.matches.probability
+        if up is not None:
+            return propose_upright_poses(self._maps, self._match_scorer, probability, up, settings, seed)
+        parts = self._matched_parts()
+        return propose_poses(self._maps, self._match_scorer, probability, settings, seed, parts)
+
     def _matched_parts(self) -> Iterator[tuple[RowScorer, Matches]]:
         """The matches of parts of the maps, which later tell how far a pose agrees with the matcher."""
-        if self._match is None or has_places(self._maps):  # parts of a large map are still much too large
+        if not self._matches_parts or has_places(self._maps):  # parts of a large map are still much too large
             return
         for matches in part_matches(self._maps, self._settings.normalize, self._match):
             self._scored_matches.append((self._maps.match_scorer(matches.source, matches.target), matches))
@@ -124,7 +246,7 @@ class PoseSearch:
 
     def _from_places(self, seed: int) -> Iterator[Hypotheses]:
         """Poses of a small map in places of a large one, the most probable first; nothing of maps of like extents."""
-        if self._match is None or self._presence >= self._settings.judgement.min_confidence:
+        if not self._matches_parts or self._presence >= self._settings.judgement.min_confidence:
             return
         ranking, settings = (
             replace(self._settings, max_lines=min(count, self._settings.max_lines))
@@ -133,8 +255,8 @@ class PoseSearch:
         poses: list[tuple[float, Pose]] = []
         for source, target in probable_places(self._maps, ranking.normalize, self._match):
             maps = settings.normalize(source, target)
-            search = PoseSearch(maps, self._match(maps), self._calibration, settings)
-            assessment = next(search._rounds(seed))
+            search = PoseSearch(maps, self._match, self._calibration, settings)
+            assessment = next(search._rounds(search._all_lines(seed)))
             for entry in assessment.candidates:
                 pose = self._maps.normalized_pose(maps.original_pose(entry.refinement.pose))
                 poses.append((entry.probability, pose))
@@ -157,7 +279,7 @@ class PoseSearch:
             self._match_scorer,
             self._map_scorer,
             self._settings.candidates,
-            self._settings.refinement.noise,
+            self._settings.constrained_refinement,
         )
 
     def _refined(self, poses: Sequence[Pose], earlier: Sequence[RefinedCandidate] = ()) -> list[RefinedCandidate]:
@@ -167,7 +289,7 @@ class PoseSearch:
             self._maps,
             self._map_scorer,
             self._noise,
-            settings.refinement,
+            settings.constrained_refinement,
             settings.candidates.distinctness,
             earlier,
         )
@@ -179,5 +301,5 @@ class PoseSearch:
         with self._stage("refine"):
             best = assessment.candidates[0].refinement
             return assessment.completed(
-                complete_refinement(best, self._maps, self._noise, self._settings.refinement)
+                complete_refinement(best, self._maps, self._noise, self._settings.constrained_refinement)
             )  # fmt: skip

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from plueckernet.errors import InputError
 from plueckernet.estimation.candidates import CandidateSettings
 from plueckernet.estimation.hypotheses import HypothesisSettings
 from plueckernet.estimation.judgement import JudgementSettings
@@ -14,8 +19,17 @@ from plueckernet.estimation.observability import ObservabilitySettings
 from plueckernet.estimation.pose_family import FamilySettings
 from plueckernet.estimation.refinement import RefinementSettings
 from plueckernet.estimation.verification import VerificationSettings
+from plueckernet.geometry.arrays import ArrayLike, as_floats
 from plueckernet.geometry.lines import LineSet
 from plueckernet.settings import check_at_least, check_positive
+
+
+def direction(vector: ArrayLike) -> tuple[float, float, float]:
+    """Three numbers as a tuple; anything else raises :class:`InputError`."""
+    x, y, z = as_floats(vector, "up", (3,)).double().tolist()
+    if not 0 < math.hypot(x, y, z) < math.inf:
+        raise InputError(f"up: expected a direction, got ({x:g}, {y:g}, {z:g})")
+    return x, y, z
 
 
 @dataclass(frozen=True)
@@ -28,7 +42,9 @@ class RegistrationSettings:
     position_noise: float | None = None  # one sigma of a line's position; None: estimated
     direction_noise: float | None = None  # one sigma of its direction, degrees; None: estimated
     max_lines: int = 1000  # of each map that are matched and verified: the longest; all are refined on
+    first_lines: int = 150  # of each map that are matched first: the longest; often they suffice
     max_matches: int = 800  # putative matches
+    up: tuple[float, float, float] | None = None  # the vertical of both maps; None: any rotation is searched for
     threshold: ThresholdSettings = field(default_factory=ThresholdSettings)
     hypotheses: HypothesisSettings = field(default_factory=HypothesisSettings)
     verification: VerificationSettings = field(default_factory=VerificationSettings)
@@ -40,8 +56,25 @@ class RegistrationSettings:
 
     def __post_init__(self) -> None:
         check_positive(self, "inlier_distance", "inlier_angle", "position_noise", "direction_noise")
-        check_at_least(self, 3, "max_lines")
+        check_at_least(self, 3, "max_lines", "first_lines")
         check_at_least(self, 2, "max_matches")
+        if self.up is not None:
+            direction(self.up)
+
+    def vertical(self, maps: MapPair) -> Float[Tensor, "3"] | None:
+        """The unit vector of the vertical on the device of the maps; None where it is not known."""
+        if self.up is None:
+            return None
+        return torch.nn.functional.normalize(maps.target_offset.new_tensor(self.up), dim=0)
+
+    @property
+    def constrained_refinement(self) -> RefinementSettings:
+        """The settings of the refinement with the motions that are allowed."""
+        if self.up is None:
+            return self.refinement
+        length = math.hypot(*self.up)
+        x, y, z = (value / length for value in self.up)
+        return replace(self.refinement, up=(x, y, z))
 
     def normalize(self, source: LineSet, target: LineSet) -> MapPair:
         """Both maps in the normalized frame, with the inlier threshold of these settings."""

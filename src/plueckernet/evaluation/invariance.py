@@ -68,7 +68,7 @@ def changes() -> dict[str, float]:
 
 
 def _registered(source: LineSet, target: LineSet) -> Pose:
-    pose = register(source, target, matcher="descriptors").target_T_source
+    pose = register(source, target, matcher="descriptors").rigid_pose
     if pose is None:
         raise InputError("a pair that has always been registered no longer is")
     return pose
@@ -81,13 +81,13 @@ def real_maps(folder: Path, matcher: str) -> RealMaps:
     trials = []
     for seed in range(TRIALS):
         pose = Pose.random(generator=torch.Generator().manual_seed(seed), translation=10.0)
-        trials.append(_at_centre(register(first, pose @ second, matcher=matcher).target_T_source, pose, second))
+        trials.append(_at_centre(register(first, pose @ second, matcher=matcher).rigid_pose, pose, second))
     within = Rate.of([is_right(error, (1.0, 0.01 * extent)) for error in trials])
     city = read_lines(next(folder.glob("cityjson/rotterdam*.json")))
     centre = city.centre()
     turn = Pose.random(generator=torch.Generator().manual_seed(1), translation=100.0)
     pose = Pose(turn.rotation, centre - turn.rotation @ centre + turn.translation)
-    moved = _at_centre(register(city, pose @ city, matcher=matcher).target_T_source, pose, city)
+    moved = _at_centre(register(city, pose @ city, matcher=matcher).rigid_pose, pose, city)
     return RealMaps(within, tuple(trials), extent, moved)
 
 

@@ -317,7 +317,7 @@ def _of_result(result: RegistrationResult, matcher: TimedMatcher | None) -> Esti
     match, features = result.timings["match"], 0.0 if matcher is None else matcher.features
     rest = sum(result.timings.values()) - match
     seconds = {"features": features, "matching": match - features, "pose": rest}
-    pose = result.target_T_source
+    pose = result.rigid_pose
     rows = None if pose is None else result.inliers
     matchability = None if matcher is None else matcher.matchability
     return Estimate(pose, seconds, rows, result.matches, matchability, result.reason, result)

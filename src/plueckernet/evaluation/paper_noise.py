@@ -51,9 +51,9 @@ def register_told(
 
 def best_pose(result: RegistrationResult) -> Pose | None:
     """The best pose of a result, accepted or not."""
-    if result.target_T_source is not None:
-        return result.target_T_source
-    return result.alternatives[0].target_T_source if result.alternatives else None
+    if result.rigid_pose is not None:
+        return result.rigid_pose
+    return result.alternatives[0].rigid_pose if result.alternatives else None
 
 
 def _refined_about_origins(pose: Pose, maps: MapPair, settings: RegistrationSettings) -> Refinement | None:

@@ -220,22 +220,22 @@ def _label(pair: LinePair) -> dict[str, Any]:
 
 def _first_alternative(result: RegistrationResult) -> Pose | None:
     """The best candidate of a registration that accepted none."""
-    return result.alternatives[0].target_T_source.to("cpu") if result.alternatives else None
+    return result.alternatives[0].rigid_pose.to("cpu") if result.alternatives else None
 
 
 def _candidates(result: RegistrationResult) -> tuple[PredictedCandidate, ...]:
     """All of them, the best first; those of a failed registration are its alternatives."""
-    rows = [(other.target_T_source, other.evidence, other.group) for other in result.alternatives]
-    if result.target_T_source is not None:
-        rows = [(result.target_T_source, result.evidence, result.group), *rows]
+    rows = [(other.rigid_pose, other.evidence, other.group) for other in result.alternatives]
+    if result.rigid_pose is not None:
+        rows = [(result.rigid_pose, result.evidence, result.group), *rows]
     return tuple(PredictedCandidate(_matrix(pose.to("cpu")), asdict(evidence), group) for pose, evidence, group in rows)
 
 
 def _squared_error(result: RegistrationResult, pair: LinePair) -> float | None:
     """Of a right pose, in units of its covariance."""
-    if result.target_T_source is None or result.covariance is None or not _related(pair):
+    if result.rigid_pose is None or result.covariance is None or not _related(pair):
         return None
-    pose, covariance = result.target_T_source.to("cpu"), result.covariance.cpu()
+    pose, covariance = result.rigid_pose.to("cpu"), result.covariance.cpu()
     if not is_right(pose_error(pose, pair.target_T_source)):
         return None
     xi = (pair.target_T_source @ pose.inverse()).log()

@@ -131,10 +131,13 @@ def tiny(scene: LineSet, place: str, generator: torch.Generator) -> LabelledPair
 
 
 def unrelated(
-    scenes: tuple[LineSet, LineSet], places: tuple[str, str], generator: torch.Generator
+    scenes: tuple[LineSet, LineSet],
+    places: tuple[str, str],
+    generator: torch.Generator,
+    lines: tuple[float, float] = UNRELATED,
 ) -> LabelledPair | None:
-    """Crops of two maps, or whole maps where these are small, of 8 to 400 lines each."""
-    low, high = UNRELATED
+    """Crops of two maps, or whole maps where these are small, of so many lines each."""
+    low, high = lines
     crops = []
     for scene in scenes:
         wanted, turn = round(log_between(generator, low, high)), between(generator, 0.0, math.tau)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,7 @@ from plueckernet.extraction.planes import Planes, PlaneSettings, grow_planes
 from plueckernet.extraction.segments import MergeSettings, merged
 from plueckernet.extraction.tiles import Points, TileSettings, tiled
 from plueckernet.extraction.visibility import Viewpoint, VisibilitySettings
+from plueckernet.parallel import Executor, InlineExecutor
 from plueckernet.settings import check_at_least, check_positive
 
 _log = logging.getLogger("plueckernet")
@@ -164,6 +166,7 @@ def extract_lines(
     progress: Callable[[float], None] | None = None,
     *,
     format: str | None = None,
+    executor: Executor = InlineExecutor(),
 ) -> ExtractedLines:
     """Segments at the edges of the planes in a point cloud.
 
@@ -174,25 +177,31 @@ def extract_lines(
         settings: See :class:`PointCloudSettings`.
         progress: Called from time to time with the fraction done, in [0, 1].
         format: Format of a file, one of the names in `CLOUD_FORMATS`; by default content and suffix decide.
+        executor: Runs the tiles of a large cloud; each worker needs memory for one tile.
 
     Raises:
         FormatError: The file cannot be read.
         InputError: There are no points.
     """
-    scales: list[Scale] = []
-
-    def work(near: Points, origin: Float64[np.ndarray, " 3"], report: Callable[[float], None]) -> SegmentArrays:
-        scale, segments = cloud_segments(near, origin, settings, report)
-        scales.append(scale)
-        return segments
-
+    if not isinstance(executor, InlineExecutor):
+        settings = replace(settings, workers=1)  # the cores are those of the workers
+    work = partial(_tile_work, settings=settings)
     chunks = point_chunks(points, format=format) if isinstance(points, str | Path) else _array_chunks(points)
-    segments = tiled(chunks, settings.tile_points, work, progress or (lambda _: None), settings.tiles)
+    segments, scales = tiled(
+        chunks, settings.tile_points, work, progress or (lambda _: None), settings.tiles, executor
+    )  # fmt: skip
     if not scales:
         raise InputError(f"{points if isinstance(points, str | Path) else 'points'}: no points with finite coordinates")
     if len(scales) > 1:
         segments = merged(segments, float(np.median([scale.cell for scale in scales])), settings.merging)
     return segments.take(segments.lengths() >= min(scale.min_crease_length for scale in scales)).extracted()
+
+
+def _tile_work(
+    points: Points, origin: Float64[np.ndarray, " 3"], report: Callable[[float], None], settings: PointCloudSettings
+) -> tuple[SegmentArrays, Scale]:
+    scale, segments = cloud_segments(points, origin, settings, report)
+    return segments, scale
 
 
 def _array_chunks(points: Float[np.ndarray, "n 3"]) -> Iterator[Points]:

@@ -7,14 +7,18 @@ own box, so that each is found once and the artificial ends of surfaces in the m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from plueckernet.extraction.extracted import SegmentArrays
+from plueckernet.parallel import Executor, InlineExecutor, in_order
 from plueckernet.settings import check_positive
 
 _GRID = 512  # cells per side of the grid on which tiles are cut
@@ -22,6 +26,8 @@ _CHUNK = 1_000_000  # points read at a time
 
 Points = Float64[np.ndarray, "_ 3"]
 Box = Float64[np.ndarray, "2 2"]  # lower and upper corner in x and y
+_T = TypeVar("_T")
+TileWork = Callable[[Points, Float64[np.ndarray, " 3"], Callable[[float], None]], tuple[SegmentArrays, _T]]
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,15 @@ class Spool:
                 yield values.reshape(-1, 3)
 
 
+@dataclass(frozen=True, eq=False)
+class _Tiles:
+    """A cloud that is sorted into tiles."""
+
+    spool: Spool  # of which only the tiles are left on disk
+    boxes: list[Box]
+    margin: float  # in lengths of the longer side
+
+
 def spooled(chunks: Iterable[Points], folder: Path) -> Spool | None:
     """Write points to disk; None if there are none."""
     path = folder / "all.f8"
@@ -72,35 +87,57 @@ def spooled(chunks: Iterable[Points], folder: Path) -> Spool | None:
 def tiled(
     chunks: Iterable[Points],
     tile_points: int,
-    work: Callable[[Points, Float64[np.ndarray, " 3"], Callable[[float], None]], SegmentArrays],
+    work: TileWork[_T],
     progress: Callable[[float], None],
     settings: TileSettings = TileSettings(),
-) -> SegmentArrays:
+    executor: Executor = InlineExecutor(),
+) -> tuple[SegmentArrays, list[_T]]:
     """Segments that ``work`` finds in tiles of at most about ``tile_points`` points, cut to the tiles.
 
-    ``work`` gets the points, the origin that they are relative to and a function that reports the fraction done.
+    ``work`` gets the points, the origin that they are relative to and a function that reports the fraction done. It
+    returns segments and whatever else is to be known about a tile. An executor with processes needs one that is
+    picklable, and a folder of temporary files that its workers can read.
     """
     with TemporaryDirectory(prefix="plueckernet-") as name:
         spool = spooled(chunks, Path(name))
         if spool is None:
-            return SegmentArrays.empty()
+            return SegmentArrays.empty(), []
         boxes, owner = _boxes(spool, tile_points)
         _sort(spool, owner, Path(name))
         spool.path.unlink()
-        clipped = []
-        for place, box in enumerate(boxes):
-            points = _with_margin(Path(name), boxes, place, settings.margin)
+        tiles = _Tiles(spool, boxes, settings.margin)
 
-            def report(fraction: float, done: int = place) -> None:
-                progress((done + fraction) / len(boxes))
+        def report(place: int, fraction: float) -> None:
+            progress((place + fraction) / len(boxes))
 
-            if len(points) > 0:
-                middle = points.mean(axis=0)
-                segments = work(points - middle, spool.origin + middle, report)
-                moved = SegmentArrays(segments.ends + middle, segments.support, segments.residual)
-                clipped.append(_clipped(moved, _open_outside(box, spool)))
-        joined = SegmentArrays.joined(clipped)
-        return SegmentArrays(joined.ends + spool.origin, joined.support, joined.residual)
+        reporting = report if isinstance(executor, InlineExecutor) else None
+        segments_of = partial(_tile_segments, tiles=tiles, work=work, report=reporting)
+        answers = []
+        with closing(in_order(executor.run(segments_of, range(len(boxes))))) as outcomes:
+            for complete, outcome in enumerate(outcomes, 1):
+                answers.append(outcome.result())
+                progress(complete / len(boxes))
+        joined = SegmentArrays.joined([answer[0] for answer in answers if answer is not None])
+        others = [answer[1] for answer in answers if answer is not None]
+        return SegmentArrays(joined.ends + spool.origin, joined.support, joined.residual), others
+
+
+def _tile_segments(
+    place: int, tiles: _Tiles, work: TileWork[_T], report: Callable[[int, float], None] | None
+) -> tuple[SegmentArrays, _T] | None:
+    """The segments of a tile, relative to the spool's origin; None for a tile without points."""
+    points = _with_margin(tiles.spool.path.parent, tiles.boxes, place, tiles.margin)
+    if len(points) == 0:
+        return None
+    middle = points.mean(axis=0)
+
+    def report_fraction(fraction: float) -> None:
+        if report is not None:
+            report(place, fraction)
+
+    segments, other = work(points - middle, tiles.spool.origin + middle, report_fraction)
+    moved = SegmentArrays(segments.ends + middle, segments.support, segments.residual)
+    return _clipped(moved, _open_outside(tiles.boxes[place], tiles.spool)), other
 
 
 def _boxes(spool: Spool, tile_points: int) -> tuple[list[Box], Int64[np.ndarray, "g g"]]:

@@ -178,6 +178,24 @@ class Similarity:
         return Similarity(torch.full_like(pose.translation[..., 0], scale), pose.rotation, pose.translation)
 
     @classmethod
+    def from_matrix(cls, matrix: ArrayLike) -> Similarity:
+        """Read ``[[s R, t], [0, 1]]``, ``(*batch, 4, 4)``; what is no similarity raises :class:`InputError`."""
+        matrix = as_floats(matrix, "matrix", (4, 4))
+        determinant = torch.linalg.det(matrix[..., :3, :3])
+        if not bool((torch.isfinite(determinant) & (determinant > 0)).all()):
+            raise InputError("the upper left 3x3 block is not a rotation matrix times a positive scale")
+        scale = determinant ** (1 / 3)
+        unscaled = matrix.clone()
+        unscaled[..., :3, :3] /= scale[..., None, None]
+        pose = Pose.from_matrix(unscaled)
+        return Similarity(scale, pose.rotation, pose.translation)
+
+    @property
+    def pose(self) -> Pose:
+        """The rigid motion that is left when the source has been multiplied by the scale: ``x' -> R x' + t``."""
+        return Pose(self.rotation, self.translation)
+
+    @classmethod
     def exp(cls, xi: Float[Tensor, "*batch 7"]) -> Similarity:
         """The similarity reached by following ``xi = (omega, tau, log scale)`` for unit time."""
         omega, tau, sigma = xi[..., :3], xi[..., 3:6], xi[..., 6]

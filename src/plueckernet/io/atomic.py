@@ -58,7 +58,7 @@ def _replacing(path: Path, mode: str) -> Iterator[IO[str] | IO[bytes]]:
             with _opened(target, mode.replace("x", "w")) as handle:
                 yield handle
             return
-        _clear_leftovers(target.parent)
+        clear_leftovers(target.parent)
         temporary, handle = _temporary(target.parent, mode)
         try:
             with handle:
@@ -92,7 +92,7 @@ def _opened(path: Path, mode: str) -> IO[str] | IO[bytes]:
     return path.open(mode, encoding="utf-8", newline="\n", errors="backslashreplace")
 
 
-def _clear_leftovers(folder: Path) -> None:
+def clear_leftovers(folder: Path) -> None:
     """Remove what processes that were killed have left in a folder: unlocked temporary files. Done once a folder."""
     if not _has_locks or folder in _cleared:
         return

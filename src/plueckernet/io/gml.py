@@ -188,6 +188,8 @@ def _parsed(source: Source) -> _Document:
             document.parser.Parse(b"", True)
     except expat.ExpatError as error:
         raise source.error(f"not well-formed XML: {expat.ErrorString(error.code)}", error.lineno) from None
+    except (LookupError, UnicodeError) as error:  # Python's, when it is asked for the encoding that the file names
+        raise source.error(f"not readable XML: {error}", 1) from None
     return document
 
 

@@ -34,6 +34,8 @@ def read(source: Source) -> RawLines:
     faces = np.asarray(mesh.faces, dtype=np.int64)
     if not len(faces):
         raise source.error("the file has no faces")
+    if int(faces.min()) < 0 or int(faces.max()) >= len(mesh.vertices):
+        raise source.error(f"a face has a vertex that is none of the {len(mesh.vertices)} vertices of the file")
     edges = mesh_feature_edges(np.asarray(mesh.vertices, dtype=np.float64), faces)
     return RawLines(edges, notes=(f"{len(faces)} triangles read as their {len(edges)} feature edges",))
 

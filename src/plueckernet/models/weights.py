@@ -20,6 +20,7 @@ from plueckernet.models.matcher import Matcher, PlueckerConfig, build_matcher, c
 from plueckernet.models.regression import SHORT_HEAD, PoseRegressor
 
 _FOLDER = Path(__file__).parent / "pretrained"
+_NOT_IN_WHEELS = "regression-indoor", "regression-outdoor"  # baselines of the paper
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,8 @@ def pretrained_path(name: str | Path) -> Path:
         path = _FOLDER / f"{name}.safetensors"
     if not path.is_file():
         known = ", ".join(available_pretrained()) or "none"
-        raise InputError(f"no pretrained model {str(name)!r}; the package has: {known}")
+        where = "; it comes with the repository, not with the wheel" if str(name) in _NOT_IN_WHEELS else ""
+        raise InputError(f"no pretrained model {str(name)!r}; the package has: {known}{where}")
     return path
 
 

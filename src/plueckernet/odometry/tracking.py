@@ -138,9 +138,9 @@ def _frame_to_frame(
 
 def _tied_poses(result: RegistrationResult, min_score_ratio: float) -> list[Pose]:
     """The best pose and those with nearly the same score, accepted or not."""
-    poses = [] if result.target_T_source is None else [result.target_T_source]
+    poses = [] if result.rigid_pose is None else [result.rigid_pose]
     min_score = min_score_ratio * result.score
-    return [*poses, *(other.target_T_source for other in result.alternatives if other.score >= min_score)]
+    return [*poses, *(other.rigid_pose for other in result.alternatives if other.score >= min_score)]
 
 
 def _mean_displacement(pose: Pose, other: Pose, lines: LineSet) -> float:

@@ -8,11 +8,11 @@ split into ``train`` and ``test`` and the index is written.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import asdict
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,12 @@ import torch
 
 from plueckernet.data.prepared import SPLITS, MatrixRows, PairEntry, PreparedIndex, SceneEntry, write_index
 from plueckernet.data.splits import split_names
-from plueckernet.data.stream import start_worker
 from plueckernet.errors import FormatError, InputError
 from plueckernet.geometry import Pose
 from plueckernet.io import write_lines
 from plueckernet.io.atomic import atomic_write
 from plueckernet.io.files import read_json
+from plueckernet.parallel import Executor, InlineExecutor, ProcessExecutor
 from plueckernet.preparation.published import DATASETS
 from plueckernet.preparation.units import UNDECIDED, Dataset, LinesOf, Scene, Unit
 from plueckernet.sensing import frame_lines
@@ -48,7 +48,7 @@ def prepare(
     *,
     seed: int = 0,
     lines_of: LinesOf = frame_lines,
-    workers: int = 1,
+    workers: int | Executor = 1,
     progress: Callable[[float], None] | None = None,
 ) -> PreparedIndex:
     """Prepare a dataset, or continue an interrupted run.
@@ -59,7 +59,8 @@ def prepare(
         out: The folder to write; created if it does not exist.
         seed: Seed of the split into train and test.
         lines_of: Extracts the lines of a frame or cloud.
-        workers: Processes that prepare units at the same time.
+        workers: Number of processes that prepare units at the same time, or an executor. On a cluster, all nodes have
+            to share both folders.
         progress: Called with the completed fraction, in [0, 1].
     """
     dataset = _dataset(name, source)
@@ -82,21 +83,14 @@ def _dataset(name: str, source: Path) -> Dataset:
     return DATASETS[name]
 
 
-def _written(work: Path, units: Sequence[Unit], workers: int) -> Iterator[None]:
-    """Write each unit, with several processes in any order; after an error no new unit is started."""
-    if workers <= 1 or len(units) <= 1:
-        for unit in units:
-            _write(work, unit)
+def _written(work: Path, units: Sequence[Unit], workers: int | Executor) -> Iterator[None]:
+    """Write each unit, with several workers in any order; after an error no new unit is started."""
+    if isinstance(workers, int):
+        workers = InlineExecutor() if workers <= 1 or len(units) <= 1 else ProcessExecutor(workers)
+    with closing(workers.run(partial(_write, work.absolute()), units)) as outcomes:
+        for outcome in outcomes:
+            outcome.result()
             yield
-        return
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), start_worker) as pool:
-        futures = [pool.submit(_write, work, unit) for unit in units]
-        try:
-            for future in as_completed(futures):
-                future.result()
-                yield
-        finally:
-            pool.shutdown(cancel_futures=True)
 
 
 def _work_folder(out: Path, wanted: dict[str, Any]) -> Path:

@@ -13,21 +13,23 @@ import numpy as np
 import torch
 from jaxtyping import Float64, Int64
 
-from plueckernet.geometry import Pose
-from plueckernet.geometry.pose import quaternion_from_rotation, rotation_exp, rotation_from_quaternion, rotation_log
+from plueckernet.geometry import Pose, Similarity
+from plueckernet.geometry.pose import quaternion_from_rotation, rotation_from_quaternion
 from plueckernet.report.picture import Endpoints, level_axes, shift_into_view
 
 MAX_DRAWN_LINES = 20_000  # per map; the longest lines are drawn
+_RIGID = 1e-9  # a scale that differs less from 1 is rounding
 Coordinates = Float64[np.ndarray, "..."]  # the last axis has x, y, z
 Vector = Float64[np.ndarray, "3"]
 
 
 @dataclass(frozen=True)
 class Motion:
-    """The rigid motion from the source, relative to its median, to the drawing frame."""
+    """The motion from the source, relative to its median, to the drawing frame; it may change the scale."""
 
     rotation: Float64[np.ndarray, "3 3"]
     translation: Vector
+    scale: float = 1.0
 
     @classmethod
     def from_quaternion(cls, wxyz: Float64[np.ndarray, "4"], translation: Vector) -> Motion:
@@ -39,15 +41,9 @@ class Motion:
         """The rotation as a unit quaternion, real part first."""
         return np.asarray(quaternion_from_rotation(torch.from_numpy(self.rotation)).numpy())
 
-    def towards(self, other: Motion, fraction: float) -> Motion:
-        """The motion at a fraction of the way to another one, at constant angular velocity."""
-        rotation_vector = rotation_log(torch.from_numpy(other.rotation @ self.rotation.T))
-        rotation = rotation_exp(fraction * rotation_vector).numpy() @ self.rotation
-        return Motion(rotation, self.translation + fraction * (other.translation - self.translation))
-
     def moved(self, points: Coordinates) -> Coordinates:
         """Points of the source in the drawing frame."""
-        return points @ self.rotation.T + self.translation
+        return self.scale * points @ self.rotation.T + self.translation
 
 
 @dataclass(frozen=True)
@@ -77,14 +73,16 @@ class DrawingFrame:
         """The motion of the source before registration."""
         return self.motion(Pose(torch.eye(3, dtype=torch.float64), torch.from_numpy(self.initial_shift)))
 
-    def motion(self, pose: Pose) -> Motion:
+    def motion(self, pose: Pose | Similarity) -> Motion:
         """The motion of the source under ``target_T_source``."""
-        rotation = pose.rotation.double().cpu().numpy()
-        median_in_target = rotation @ self.source_median + pose.translation.double().cpu().numpy()
-        return Motion(self.axes @ rotation, self.target(median_in_target))
+        matrix = pose.matrix().double().cpu().numpy()
+        scale = float(np.cbrt(np.linalg.det(matrix[:3, :3])))
+        scale = 1.0 if abs(scale - 1) < _RIGID else scale
+        median_in_target = matrix[:3, :3] @ self.source_median + matrix[:3, 3]
+        return Motion(self.axes @ matrix[:3, :3] / scale, self.target(median_in_target), scale)
 
     def pose(self, motion: Motion) -> Pose:
-        """The ``target_T_source`` of a motion."""
+        """The rigid ``target_T_source`` of a motion."""
         rotation = self.axes.T @ motion.rotation
         median_in_target = motion.translation @ self.axes + self.target_median
         return Pose(torch.from_numpy(rotation), torch.from_numpy(median_in_target - rotation @ self.source_median))
@@ -96,25 +94,8 @@ def longest_first(segments: Endpoints) -> Int64[np.ndarray, " d"]:
     return np.argsort(-length, kind="stable")[:MAX_DRAWN_LINES]
 
 
-def match_connectors(source: Endpoints, target: Endpoints, motion: Motion) -> Endpoints:
-    """For each matched pair, a point of the source line and the target point next to it under the motion."""
-    moved = motion.moved(source)
-    on_target = _nearest_points(target, moved.mean(1))
-    on_source = _nearest_points(moved, on_target)
-    lengths = np.linalg.norm(moved[:, 1] - moved[:, 0], axis=-1)
-    fraction = np.linalg.norm(on_source - moved[:, 0], axis=-1) / lengths
-    return np.stack([source[:, 0] + fraction[:, None] * (source[:, 1] - source[:, 0]), on_target], 1)
-
-
 def bounding_ball(*sides: Endpoints) -> tuple[Vector, float]:
     """Centre and radius of the ball that a camera should show; 1 % of the points at each end are ignored."""
     points = np.concatenate([side.reshape(-1, 3) for side in sides])
     low, high = np.quantile(points, [0.01, 0.99], axis=0)
     return (low + high) / 2, float(np.linalg.norm(high - low) / 2) or 1.0
-
-
-def _nearest_points(segments: Endpoints, points: Float64[np.ndarray, "k 3"]) -> Float64[np.ndarray, "k 3"]:
-    """The point of each segment that is nearest to the given point."""
-    arrow = segments[:, 1] - segments[:, 0]
-    fraction = ((points - segments[:, 0]) * arrow).sum(-1) / np.square(arrow).sum(-1)
-    return np.asarray(segments[:, 0] + fraction.clip(0, 1)[:, None] * arrow)

@@ -10,8 +10,12 @@ import numpy as np
 from jaxtyping import Float64
 
 if TYPE_CHECKING:
-    from plueckernet.geometry import LineSet, Pose
+    from plueckernet.geometry import LineSet
+    from plueckernet.geometry.similarity import Transform
 
+_PARALLEL, _APART = math.cos(math.radians(8.0)), math.cos(math.radians(25.0))
+_MIN_SHARE = 0.1  # of the length of all lines, for a direction of many lines
+_MAX_DIRECTIONS, _MAX_CANDIDATES = 6, 400
 Endpoints = Float64[np.ndarray, "_ 2 3"]
 Strokes = Float64[np.ndarray, "_ 2 2"]  # end points on the page
 
@@ -30,7 +34,9 @@ class Panel:
         return np.stack([points.min(0), points.max(0)])
 
 
-def before_and_after(source: LineSet, target: LineSet, pose: Pose | None, elevation: float, turn: float) -> list[Panel]:
+def before_and_after(
+    source: LineSet, target: LineSet, pose: Transform | None, elevation: float, turn: float
+) -> list[Panel]:
     """Both maps in the target's frame: before registration and, if there is a pose, after it.
 
     Args:
@@ -95,13 +101,38 @@ def _page_axes(axes: Float64[np.ndarray, "3 3"], elevation: float, turn: float) 
 
 
 def _up_direction(segments: Endpoints) -> Float64[np.ndarray, "3"]:
-    """The direction of the lines along the shortest extent of the map; the side with fewer points is up."""
+    """The direction of many lines along which the map is not much extended; the side with fewer points is up.
+
+    Uprights are on all walls, level lines only on those of their direction; and most places are wider than high. Of a
+    facade, the normal has the least extent, but hardly any lines.
+    """
     points = segments.reshape(-1, 3) - segments.reshape(-1, 3).mean(0)
     thin = np.linalg.eigh(points.T @ points)[1][:, 0]
-    arrow = segments[:, 1] - segments[:, 0]
-    along = arrow @ thin
-    upright = np.abs(along) > 0.9 * np.linalg.norm(arrow, axis=-1)
-    up = thin + (np.sign(along[upright, None]) * arrow[upright]).sum(0)
-    up /= np.linalg.norm(up)
+    arrows = segments[:, 1] - segments[:, 0]
+    directions, length = _dominant_directions(arrows), np.linalg.norm(arrows, axis=-1)
+    counts = [(np.abs(arrows @ direction) > _PARALLEL * length).sum() for direction in directions]
+    extents = [np.ptp(np.quantile(points @ direction, [0.02, 0.98])) for direction in directions]
+    up = directions[int(np.argmax(np.array(counts) / extents))] if directions else thin
     height = points @ up
     return up if height.max() > -height.min() else -up
+
+
+def _dominant_directions(arrows: Float64[np.ndarray, "n 3"]) -> list[Float64[np.ndarray, "3"]]:
+    """Directions to which at least a tenth of all length is parallel, the most frequent first."""
+    length = np.linalg.norm(arrows, axis=-1)
+    arrows, length = arrows[length > 0], length[length > 0]
+    unit, total, directions = arrows / length[:, None], length.sum(), []
+    for _ in range(_MAX_DIRECTIONS):
+        if not len(unit):
+            break
+        candidates = unit[np.argsort(-length)[:_MAX_CANDIDATES]]
+        weight = (np.abs(candidates @ unit.T) > _PARALLEL) @ length
+        best = candidates[weight.argmax()]
+        if weight.max() < _MIN_SHARE * total:
+            break
+        cosine = unit @ best
+        parallel = np.abs(cosine) > _PARALLEL
+        mean = (np.sign(cosine[parallel]) * length[parallel]) @ unit[parallel]
+        directions.append(mean / np.linalg.norm(mean))
+        unit, length = unit[np.abs(cosine) < _APART], length[np.abs(cosine) < _APART]
+    return directions

@@ -13,13 +13,18 @@ from plueckernet.report.words import BEFORE_TITLE, PICTURE_TITLES
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from plueckernet.geometry import LineSet, Pose
+    from plueckernet.geometry import LineSet
+    from plueckernet.geometry.similarity import Transform
 
 SOURCE_COLOUR, TARGET_COLOUR = "#c2410c", "#93c5fd"
 
 
 def save_plot(
-    path: str | Path, source: LineSet, target: LineSet, pose: Pose | None, after: str = PICTURE_TITLES[Status.SUCCESS]
+    path: str | Path,
+    source: LineSet,
+    target: LineSet,
+    pose: Transform | None,
+    after: str = PICTURE_TITLES[Status.SUCCESS],
 ) -> None:
     """Draw the maps before registration and, if there is a pose, aligned by it under the title ``after``."""
     try:

@@ -14,7 +14,7 @@ from plueckernet.estimation.judgement import JudgementSettings, Status
 from plueckernet.estimation.strays import LEFT_OUT
 
 if TYPE_CHECKING:
-    from plueckernet.geometry import Pose
+    from plueckernet.geometry.similarity import Transform
     from plueckernet.result import RegistrationResult
 
 LIKELY_CONFIDENCE = JudgementSettings().min_confidence
@@ -42,17 +42,18 @@ class Case(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Place:
+class Medium:
     """Where the reader of a verdict sees the poses."""
 
     pose: str
     others: str
+    refining: str = "the viewer (plueckernet view) can refine a correct one"
 
 
 _REPORT_OR_VIEWER = "in the report (--report) or the viewer (plueckernet view)"
-IN_TERMINAL = Place(_REPORT_OR_VIEWER, _REPORT_OR_VIEWER)
-IN_REPORT = Place("in the picture", "in the table below")
-IN_VIEWER = Place("in the picture", "in the list of poses")
+IN_TERMINAL = Medium(_REPORT_OR_VIEWER, _REPORT_OR_VIEWER)
+IN_REPORT = Medium("in the picture", "in the table below")
+IN_VIEWER = Medium("in the picture", "in the table of poses", "Refine from here improves a correct one")
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ SENTENCES = {
 UNCALIBRATED_NOTE = "The confidence is not calibrated for this matcher."
 CHECK_ADVICE = "Look at the pose {pose} before you use it."
 COMPARE_ADVICE = "Compare the pose with {alternatives} {others}."
-LOOK_ADVICE = "Look at {candidates} {others}; the viewer (plueckernet view) can refine a correct one."
+LOOK_ADVICE = "Look at {candidates} {others}; {refining}."
 UNITS_ADVICE = "Check the units: convert one of the maps if they differ, and register again."
 MORE_LINES_ADVICE = (
     "More or longer lines, a larger part of the place in common, or a larger --inlier-threshold may help."
@@ -150,7 +151,7 @@ PICTURE_TITLES = {
 BEFORE_TITLE = "before registration, each map in its own frame"
 
 
-def verdict(result: RegistrationResult, place: Place = IN_TERMINAL) -> VerdictText:
+def verdict(result: RegistrationResult, place: Medium = IN_TERMINAL) -> VerdictText:
     """The status and the confidence of a result in words."""
     case = verdict_case(result)
     values = {
@@ -205,7 +206,7 @@ def _ambiguous_case(result: RegistrationResult) -> Case:
     return Case.SEVERAL if result.confidence <= even + 1e-9 else Case.SEVERAL_UNNUMBERED
 
 
-def _advice(result: RegistrationResult, case: Case, place: Place) -> str:
+def _advice(result: RegistrationResult, case: Case, place: Medium) -> str:
     """What to do next, in one or two sentences; a doubt about the units comes before everything else."""
     if any(not warning.endswith(LEFT_OUT) for warning in result.warnings):
         return UNITS_ADVICE
@@ -213,6 +214,7 @@ def _advice(result: RegistrationResult, case: Case, place: Place) -> str:
     values = {
         "pose": place.pose,
         "others": place.others,
+        "refining": place.refining,
         "alternatives": _numbered("alternative", count),
         "candidates": _numbered("candidate", count),
     }
@@ -282,22 +284,22 @@ def noise_words(noise: tuple[float, float]) -> str:
     )
 
 
-def translation_digits(pose: Pose, sigma: float) -> list[str]:
+def translation_digits(pose: Transform, sigma: float) -> list[str]:
     """The translation, with as many decimals as its uncertainty justifies."""
     decimals = min(max(1 - math.floor(math.log10(max(sigma, 1e-9))), 0), 9)
     return [f"{value:.{decimals}f}" for value in pose.translation.tolist()]
 
 
-def matrix_rows(pose: Pose, sigma: float) -> list[str]:
+def matrix_rows(pose: Transform, sigma: float) -> list[str]:
     """The rows of the 4x4 matrix, with aligned columns."""
     shift = translation_digits(pose, sigma)
     width = max(map(len, shift))
-    rotation_rows = [" ".join(f"{value:9.6f}" for value in row) for row in pose.rotation.tolist()]
+    rotation_rows = [" ".join(f"{value:9.6f}" for value in row) for row in pose.matrix()[:3, :3].tolist()]
     rows = [f"{row} {value:>{width}}" for row, value in zip(rotation_rows, shift, strict=True)]
     return [*rows, " ".join(f"{0:9}" for _ in range(3)) + f" {1:>{width}}"]
 
 
-def rotation_words(pose: Pose) -> str:
+def rotation_words(pose: Transform) -> str:
     """The rotation as an angle about an axis."""
     from plueckernet.geometry.pose import rotation_log
 

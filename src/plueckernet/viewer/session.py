@@ -1,16 +1,13 @@
-"""The state of the viewer without its controls: two maps, the result, and the pose that is shown."""
+"""The state of the viewer without its page: two maps, the result, and the poses that can be shown."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-import numpy as np
-from jaxtyping import Bool, Float64, Int64
-
-from plueckernet.coincidence import coincident_lines, suggested_inlier_distance
+from plueckernet.coincidence import CoincidenceFinder
 from plueckernet.errors import InputError
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet, Pose
@@ -18,40 +15,25 @@ from plueckernet.io import ReadReport, read_lines_report
 from plueckernet.matchers import MatcherSource
 from plueckernet.registration import refine, register
 from plueckernet.report import About, report_html
+from plueckernet.report.cards import cards_html
 from plueckernet.report.frame import DrawingFrame
-from plueckernet.report.picture import as_segments
-from plueckernet.report.words import pose_names
+from plueckernet.report.scene import ShownPose, drawing, drawing_frame, scene, shown_poses, threshold_settings
+from plueckernet.report.words import IN_VIEWER
 from plueckernet.result import RegistrationResult
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
-BY_HAND = "by hand"
-MAX_THRESHOLD_FACTOR = 2.0  # the slider goes up to this multiple of the inlier threshold
-
-
-@dataclass(frozen=True, eq=False)
-class PoseView:
-    """The pose that is shown, and the pairs of lines that are close to each other under it."""
-
-    name: str
-    pose: Pose
-    inlier_distance: float  # the inlier threshold of the registration, in map units
-    pairs: Int64[np.ndarray, "k 2"]  # up to `MAX_THRESHOLD_FACTOR` inlier thresholds apart
-    residuals: Float64[np.ndarray, "k 2"]  # distance in map units, angle in degrees
-
-    def inliers(self, factor: float) -> Bool[np.ndarray, " k"]:
-        """Which of the pairs are at most ``factor`` inlier thresholds apart."""
-        return self.residuals[:, 0] <= factor * self.inlier_distance
+BY_HAND, REFINED = "by hand", "refined"
 
 
 class Session:
-    """The state of one viewer. ``view`` is replaced as a whole, so that it can be drawn at any time."""
+    """The state of one viewer."""
 
     def __init__(self) -> None:
         self.maps: dict[Side, ReadReport] = {}
         self.result: RegistrationResult | None = None
-        self.choices: dict[str, Pose] = {}  # the poses that can be shown, by name
-        self.view: PoseView | None = None
+        self.shown: list[ShownPose] = []
+        self.focus = 0  # the place of the pose that the last action gave
         self.use("invariant", RegistrationSettings())
 
     def use(self, matcher: MatcherSource, settings: RegistrationSettings) -> None:
@@ -67,71 +49,80 @@ class Session:
         """Read a map and drop the result, which belongs to other maps."""
         report = read_lines_report(path, format=format)
         self.maps[side] = report
-        self.result, self.choices, self.view = None, {}, None
+        self.result, self.shown, self.focus = None, [], 0
         return report
 
-    def frame(self) -> DrawingFrame:
-        """The drawing frame; with only one map, that of the map alone."""
-        sides = [as_segments(self.maps[side].lines) for side in SIDES if side in self.maps]
-        return DrawingFrame.of(sides[0], sides[-1])
-
     def register(self, on_stage: Callable[[str], None] | None = None) -> RegistrationResult:
-        """Register the maps and show the pose or, after a failure, the best candidate."""
+        """Register the maps; the first pose to show is the pose or, after a failure, the best candidate."""
         result = register(*self._lines(), matcher=self._matcher, settings=self._settings, on_stage=on_stage)
-        poses = [] if result.target_T_source is None else [result.target_T_source]
-        poses += [alternative.target_T_source for alternative in result.alternatives]
-        choices = dict(zip(pose_names(result), poses, strict=True))
-        self.result, self.choices, self.view = result, choices, None
-        if choices:
-            self.choose(next(iter(choices)))
+        self.take(result)
         return result
 
-    def choose(self, name: str) -> None:
-        """Show one of the poses."""
-        inlier_distance = self._inlier_distance()
-        settings = replace(self._settings, inlier_distance=MAX_THRESHOLD_FACTOR * inlier_distance)
-        pose = self.choices[name]
-        pairs, residuals = coincident_lines(*self._lines(), pose, settings=settings)
-        self.view = PoseView(name, pose, inlier_distance, pairs.numpy(), residuals.numpy())
+    def take(self, result: RegistrationResult) -> None:
+        """Show a result of these maps."""
+        self.shown = shown_poses(result, *self._lines())
+        self.result, self.focus = result, 0
 
     def move_by_hand(self, pose: Pose) -> None:
-        """Show a pose that was set by hand."""
-        self.choices[BY_HAND] = pose
-        self.choose(BY_HAND)
+        """Add a pose that was set by hand, in place of the last such pose."""
+        pairs, residuals = self._finder().pairs(pose)
+        others = [other for other in self.shown if other.name != BY_HAND]
+        self.shown = [*others, ShownPose(BY_HAND, pose, pairs.numpy(), residuals.numpy())]
+        self.focus = len(others)
 
-    def refine(self) -> RegistrationResult:
-        """Refine the pose that is shown; if it is accepted, it becomes the result."""
-        if self.view is None:
-            raise InputError("there is no pose to refine: register the maps or move the source by hand")
-        result = refine(*self._lines(), self.view.pose, matcher=self._matcher, settings=self._settings)
+    def refine(self, index: int) -> RegistrationResult:
+        """Refine one of the poses; an accepted pose becomes the result, and its alternatives replace the others."""
+        result = refine(*self._lines(), self.pose(index), matcher=self._matcher, settings=self._settings)
         if result.target_T_source is None:
             raise InputError(f"no pose near this one was accepted: {result.reason}")
-        self.result = result
-        self.choices["refined"] = result.target_T_source
-        self.choose("refined")
+        self.take(result)
+        self.shown[0] = replace(self.shown[0], name=REFINED)
         return result
+
+    def pose(self, index: int) -> Pose:
+        """One of the poses that can be shown."""
+        if not 0 <= index < len(self.shown):
+            raise InputError("there is no such pose: register the maps or move the source by hand")
+        return self.shown[index].pose
+
+    def frame(self) -> DrawingFrame:
+        """The drawing frame of both maps."""
+        return drawing_frame(*self._lines())
+
+    def drawing(self) -> dict[str, Any] | None:
+        """What the page draws; None without a map."""
+        if not self.maps:
+            return None
+        sides = [self.maps[side].lines if side in self.maps else None for side in SIDES]
+        if self.result is None:
+            distance = self._finder().inlier_distance if self.shown else 1.0
+            return drawing(sides[0], sides[1], self.shown, distance)
+        return scene(self.result, *self._lines(), self.shown)
+
+    def cards(self) -> str:
+        """The cards of the report for the result."""
+        return "" if self.result is None else cards_html(self.result, self.shown, self._about(), IN_VIEWER)
 
     def report(self) -> str:
         """The result as an HTML page."""
         if self.result is None:
             raise InputError("there is nothing to report: register the maps first")
-        names = [self.maps[side].path.name for side in SIDES]
-        command = f"plueckernet view {names[0]} {names[1]}"
-        return report_html(self.result, *self._lines(), About(names[0], names[1], command))
+        return report_html(self.result, *self._lines(), self._about())
 
-    def aligned(self) -> LineSet:
-        """The source under the pose that is shown."""
-        if self.view is None:
-            raise InputError("there is no pose: register the maps first")
-        return self.view.pose @ self._lines()[0]
+    def aligned(self, index: int = 0) -> LineSet:
+        """The source under one of the poses."""
+        return self.pose(index) @ self._lines()[0]
+
+    def _about(self) -> About:
+        names = [self.maps[side].path.name for side in SIDES]
+        return About(names[0], names[1], f"plueckernet view {names[0]} {names[1]}")
 
     def _lines(self) -> tuple[LineSet, LineSet]:
         if not self.ready:
             raise InputError("two maps are needed: a source and a target")
         return self.maps["source"].lines, self.maps["target"].lines
 
-    def _inlier_distance(self) -> float:
-        """The inlier threshold of the registration or, without one, the threshold derived from the maps."""
-        if self.result is None:
-            return suggested_inlier_distance(*self._lines())
-        return float(self.result.settings["inlier_distance"])
+    def _finder(self) -> CoincidenceFinder:
+        """Finds coincident lines by the inlier threshold of the result or, without one, that of the maps."""
+        settings = self._settings if self.result is None else threshold_settings(self.result)
+        return CoincidenceFinder(*self._lines(), settings)

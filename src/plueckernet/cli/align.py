@@ -1,0 +1,121 @@
+"""`plueckernet align`: many maps in one frame for each place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import plueckernet.cli.options as opt
+
+if TYPE_CHECKING:
+    from plueckernet.geometry import LineSet
+    from plueckernet.merging import Alignment, AlignSettings
+    from plueckernet.merging.control import WorldTie
+
+
+def align(
+    maps: Annotated[list[Path], typer.Argument(metavar="MAPS...", help="Line maps or point clouds, in any order.")],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for align.json, merged maps, graphs and the report.")
+    ],
+    control: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Control points (CSV): name, map x y z, world x y z; column `map` for several."
+        ),
+    ] = None,
+    similarity: Annotated[bool, typer.Option("--similarity", help="The maps have different, unknown units.")] = False,
+    min_confidence: opt.MinConfidenceOption = 0.9,
+    gtsam: Annotated[bool, typer.Option("--gtsam", help="Also write the graphs as GTSAM reads them.")] = False,
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")] = True,
+    matcher: opt.MatcherOption = "invariant",
+    settings: opt.SetOption = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Random seed; equal seeds give equal results.")] = 0,
+    quiet: opt.QuietOption = False,
+) -> None:
+    """Find which maps show the same place, and put those into one frame.
+
+    Maps that share nothing stay in different groups. Registrations that others contradict are rejected. The results of
+    pairs are kept in DIR, so that an interrupted command goes on. Control points tie groups, or one map, to the world.
+
+    Exit code 0: all maps are in one group; 1: they are not; 2: bad input.
+    """
+    from plueckernet import merging
+    from plueckernet.cli.progress import slow_bar
+    from plueckernet.merging.control import read_control_points
+    from plueckernet.merging.output import georeference, write_alignment
+
+    chosen = _settings(min_confidence, similarity, settings)
+    points = [] if control is None else read_control_points(control)
+    if gtsam:
+        _check_gtsam()
+    lines = _read(maps, quiet)
+    with slow_bar(f"aligning {len(lines)} maps") as progress:
+        alignment = merging.align(
+            lines, folder=out, matcher=matcher, settings=chosen, seed=seed,
+            on_pair=lambda done, total: progress(done / total, f"pair {done} of {total}"),
+        )  # fmt: skip
+    ties = georeference(alignment, points)
+    merged = write_alignment(out, alignment, ties, gtsam)
+    if report:
+        from plueckernet.report.alignment_page import write_alignment_report
+
+        write_alignment_report(out / "report.html", alignment, merged, ties)
+    for line in _summary(alignment, ties) if not quiet else ():
+        typer.echo(line)
+    if not quiet:
+        typer.echo(f"written to {out}", err=True)
+    if not alignment.ok:
+        raise typer.Exit(1)
+
+
+def _settings(min_confidence: float, similarity: bool, assignments: list[str] | None) -> AlignSettings:
+    from plueckernet.errors import InputError
+    from plueckernet.merging import AlignSettings
+    from plueckernet.settings import with_values
+
+    if not 0 < min_confidence < 1:
+        raise InputError(f"--min-confidence: expected a number between 0 and 1, got {min_confidence}")
+    chosen = with_values(AlignSettings(min_confidence=min_confidence), assignments or ())
+    return replace(chosen, scale="unknown") if similarity else chosen
+
+
+def _check_gtsam() -> None:
+    from plueckernet.errors import MissingDependencyError
+
+    try:
+        import gtsam  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError("gtsam", "merge") from error
+
+
+def _read(paths: list[Path], quiet: bool) -> dict[str, LineSet]:
+    from plueckernet.cli.maps import ReadingOptions, read_map
+    from plueckernet.errors import InputError
+
+    lines = {}
+    for path in paths:
+        if str(path) in lines:
+            raise InputError(f"{path}: is given twice")
+        lines[str(path)] = read_map(path, ReadingOptions(quiet=quiet), 0, False, False).lines
+    return lines
+
+
+def _summary(alignment: Alignment, ties: Mapping[int, WorldTie]) -> Iterator[str]:
+    accepted = sum(edge.accepted for edge in alignment.edges)
+    rejected = [edge for edge in alignment.edges if not edge.accepted and edge.status == "success"]
+    yield f"{len(alignment.maps)} maps in {len(alignment.groups)} groups; {len(alignment.edges)} pairs registered,"
+    yield f"{accepted} accepted, {len(rejected)} confident ones rejected, {len(alignment.missing)} overlaps not tried"
+    for number, group in enumerate(alignment.groups):
+        yield f"group {number + 1}: {', '.join(group.maps)}"
+        if group.cycles:
+            worst = group.cycles[0]
+            yield f"  worst cycle of {len(group.cycles)}: {worst.angle:.3f}° and {worst.distance:.3f}"
+        if number in ties:
+            yield f"  world: {ties[number].rms:.4f} RMS of {len(ties[number].residuals)} control points"
+            for point in sorted(ties[number].residuals, key=lambda point: -point.distance):
+                yield f"    {point.name}: {point.distance:.4f}"
