@@ -177,7 +177,7 @@ def _lines(path: Path) -> LineSet:
 
 
 def kept_rows(name: str, count: int, measure: Callable[[int], Row]) -> list[Row]:
-    """The rows of one cell; those of an earlier run with the same sources are not measured again."""
+    """The rows of one cell; those of an earlier run are not measured again, and a count of 0 means all of these."""
     path = ROWS / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     known = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
@@ -186,7 +186,7 @@ def kept_rows(name: str, count: int, measure: Callable[[int], Row]) -> list[Row]
             known.append(measure(index))
             stream.write(json.dumps(known[-1]) + "\n")
             stream.flush()
-    return known[:count]
+    return known[: count or None]
 
 
 def cells(data: Path | None, pairs: int) -> Iterator[tuple[str, int, Callable[[int], Row]]]:
@@ -246,7 +246,7 @@ def _upright_rows(rows: Sequence[Row]) -> list[TableRow]:
 def main() -> None:
     """Write ``results/similarity.json``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=PAIRS, help="of each cell")
+    parser.add_argument("--pairs", type=int, default=PAIRS, help="of each cell; 0: what earlier runs have kept")
     parser.add_argument("--data", type=Path, help="folder with crops/ and more_lines/dtu24/")
     parser.add_argument("--cells", nargs="*", help="names of cells, to measure only these")
     options = parser.parse_args()

@@ -8,9 +8,10 @@ import pytest
 import torch
 from tests.cli.helpers import house, run
 
-from plueckernet import RegistrationResult, Similarity, Status, read_lines, refine, register, write_lines
+from plueckernet import RegistrationResult, Similarity, Status, read_lines, refine, register, register_many, write_lines
+from plueckernet.batch import PairRegistration
 from plueckernet.errors import InputError
-from plueckernet.estimation.settings import direction
+from plueckernet.estimation.settings import RegistrationSettings, direction
 from plueckernet.estimation.similarity.search import scale_range
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.geometry.pose import rotation_exp
@@ -47,6 +48,15 @@ def test_an_unknown_scale_is_found(similar: RegistrationResult) -> None:
     moved = similar.target_T_source @ parts(TRUTH)[0].centre()[None]
     assert float((moved - TRUTH @ parts(TRUTH)[0].centre()[None]).norm()) < 0.04 * 0.05
     assert torch.linalg.eigvalsh(similar.covariance_at(moved[0])).min() > 0
+
+
+def test_many_pairs_take_the_same_arguments(similar: RegistrationResult) -> None:
+    (result,) = register_many([parts(TRUTH)], matcher="descriptors", scale="unknown")
+    assert result.scale == similar.scale
+    (upright,) = PairRegistration("descriptors", RegistrationSettings(up=(0.0, 0.0, 1.0)))([parts(TURN)])
+    torch.testing.assert_close(upright.rigid_pose.rotation @ UP, UP)
+    identities = [PairRegistration(scale=scale).identity() for scale in (None, "unknown", (0.9, 1.1))]
+    assert [identity["scale"] for identity in identities] == [None, "unknown", [0.9, 1.1]]
 
 
 def test_the_scale_survives_the_file(similar: RegistrationResult, tmp_path: Path) -> None:

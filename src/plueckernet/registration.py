@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -149,6 +150,8 @@ def register_many(  # noqa: PLR0913 - how it is computed, beside the arguments o
     settings: RegistrationSettings = RegistrationSettings(),
     seed: int = 0,
     device: str = "cpu",
+    scale: ScaleChoice = None,
+    up: ArrayLike | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[RegistrationResult]:
     """Register pair after pair; each result, in order, equals that of :func:`register` for the pair.
@@ -159,10 +162,9 @@ def register_many(  # noqa: PLR0913 - how it is computed, beside the arguments o
     one on Ray. ``threads`` are those of each process; by default one, or PyTorch's if there is only this process.
     ``on_progress`` is called with the number of complete pairs.
     """
-    single = processes in (0, 1)
-    work = partial(
-        _registered, matcher=matcher, settings=settings, seed=seed, device=device, threads=threads if single else None
-    )
+    single, settings = processes in (0, 1), settings if up is None else replace(settings, up=direction(up))
+    arguments = {"matcher": matcher, "settings": settings, "seed": seed, "device": device, "scale": scale}
+    work = partial(_registered, arguments=arguments, threads=threads if single else None)
     gpus = torch.cuda.device_count() if device == "cuda" else 0
     executor = processes
     if isinstance(executor, int):
@@ -181,20 +183,16 @@ def register_many(  # noqa: PLR0913 - how it is computed, beside the arguments o
 
 
 def _registered(
-    pair: tuple[LinesLike, LinesLike],
-    matcher: MatcherSource,
-    settings: RegistrationSettings,
-    seed: int,
-    device: str,
-    threads: int | None,
+    pair: tuple[LinesLike, LinesLike], arguments: dict[str, Any], threads: int | None
 ) -> RegistrationResult:
     """The result of a pair, failed if its maps cannot be registered; ``threads`` are set meanwhile."""
     usual_threads = torch.get_num_threads()
     torch.set_num_threads(threads or usual_threads)
     try:
-        return register(*pair, matcher=matcher, settings=settings, seed=seed, device=device)
+        return register(*pair, **arguments)
     except InputError as error:
-        run = RunRecord(load_matcher(matcher, device).name, settings, seed)
+        matcher = load_matcher(arguments["matcher"], arguments["device"])
+        run = RunRecord(matcher.name, arguments["settings"], arguments["seed"])
         counts = [len(side) if isinstance(side, LineSet) else 0 for side in pair]
         return RegistrationResult.without_pose(str(error), (counts[0], counts[1]), run)
     finally:

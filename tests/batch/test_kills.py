@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,6 +39,8 @@ def driver(pairs: list[BatchPair], out: Path, register: FakeRegistration, execut
     if child == 0:
         try:
             run_batch(pairs, out, register, executor)
+        except BaseException:  # noqa: BLE001 - a fork must not go on as the test
+            traceback.print_exc()
         finally:
             os._exit(0)
     return child
@@ -48,6 +51,7 @@ def killed_in_the_middle(child: int, computed: Path) -> int:
     end = time.monotonic() + 400
     while not (computed.exists() and len(notes(computed)) >= 2):
         assert time.monotonic() < end
+        assert os.waitpid(child, os.WNOHANG) == (0, 0), "the driver has ended"
         time.sleep(0.01)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
@@ -119,6 +123,7 @@ def test_on_ray_a_worker_and_the_driver_are_killed(tmp_path: Path, monkeypatch: 
     command = [sys.executable, "-m", "tests.batch.ray_cluster"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as cluster:
         address = cluster.stdout.readline().strip()
+        assert address, "Ray did not start"
         executor = RayExecutor(address, workers=1)
         killed_in_the_middle(driver(pairs, out, register, executor), register.computed)
         os.waitpid(driver(pairs, out, register, executor), 0)

@@ -82,7 +82,7 @@ def test_a_failed_registration_has_nothing_to_apply(tmp_path: Path, capsys: pyte
     [
         ("1 0 0 0\n0 1 0 0\n0 0 1 0\n", "four rows of four numbers"),
         ("1 0 0 0\n0 1 0 0\n0 0 1 0\n0 0 0 2\n", "the last of them 0 0 0 1"),
-        ("2 0 0 0\n0 2 0 0\n0 0 2 0\n0 0 0 1\n", "not a rotation matrix"),
+        ("2 0 0 0\n0 2 0 0\n0 0 3 0\n0 0 0 1\n", "not a rotation matrix"),
         ("1 0 0 x\n", ":1: expected a number"),
     ],
 )

@@ -21,7 +21,7 @@ KEYS = {
     "schema", "version", "status", "reason", "confidence", "target_T_source", "covariance", "sigmas", "num_lines",
     "num_matches", "num_inliers", "score", "noise", "matches", "inliers", "residuals", "alternatives", "timings",
     "evidence", "settings", "seed", "calibrated", "matcher", "centre", "warnings", "group",
-    "unobservable", "exchangeable",
+    "unobservable", "exchangeable", "scale",
 }  # fmt: skip
 
 

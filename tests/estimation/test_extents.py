@@ -147,3 +147,10 @@ def test_real_maps_of_two_levels_of_detail() -> None:
         assert unit_warning(source, target) is None
         assert unit_warning(target, source) is None
         assert "millimetres" in str(unit_warning(scaled(source, 1000.0), target))
+
+
+def test_an_empty_map_has_no_unit() -> None:
+    """That it is empty is told by who needs its lines."""
+    lines = make_scene("indoor", 1)
+    assert unit_warning(lines[:0], lines) is None
+    assert unit_warning(lines, lines[:0]) is None

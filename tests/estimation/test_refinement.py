@@ -132,7 +132,13 @@ def test_nearby_pairs_are_those_of_all_pairs_while_pose_and_threshold_change(dir
 
     monkeypatch.setattr("plueckernet.estimation.close_pairs.close_pairs", counted)
     nearby = NearbyPairs(source, target)
-    for size, distance, slope in ((0, 0.2, 0), (5e-4, 0.15, 0.1), (1e-3, 0.1, 0.05), (1.0, 0.2, 0), (1.0003, 0.1, 0)):
+    for size, distance, slope in (
+        (0.0, 0.2, 0.0),
+        (5e-4, 0.15, 0.1),
+        (1e-3, 0.1, 0.05),
+        (1.0, 0.2, 0.0),
+        (1.0003, 0.1, 0.0),
+    ):
         pose, threshold = perturbed(Pose.identity(), size), InlierThreshold(distance, 0.15, directed, slope)
         square = pair_residuals(Pose(pose.rotation[None], pose.translation[None]), source, target, threshold)[0]
         rows = row_set(nearby.within(pose, threshold).rows)

@@ -109,7 +109,8 @@ def fake_lines(count: int = 12, seed: int = 0) -> LineSet:
 
 def fake_heap(graph: FakeGraph) -> MapHeap:
     """Maps that have nothing to do with the edges but their number."""
-    return MapHeap.of({f"map{number}": fake_lines(seed=number) for number in range(len(graph.world_T_map))})
+    maps = {f"map{number}": fake_lines(seed=number) for number in range(len(graph.world_T_map))}
+    return MapHeap.of(maps, graph.rigid)
 
 
 def alignment_of(graph: FakeGraph) -> Alignment:

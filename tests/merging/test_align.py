@@ -10,9 +10,10 @@ from tests.cli.helpers import chaos, house
 from plueckernet.errors import InputError
 from plueckernet.estimation.judgement import Status
 from plueckernet.estimation.settings import RegistrationSettings
-from plueckernet.geometry import LineSet, Pose
-from plueckernet.merging import AlignSettings, align
+from plueckernet.geometry import LineSet, Pose, Similarity
+from plueckernet.merging import AlignSettings, align, merge_group
 from plueckernet.merging.candidates import RetrievalSettings, candidate_pairs, further_pairs, map_similarity
+from plueckernet.merging.heap import MapHeap
 from plueckernet.merging.output import write_alignment
 from plueckernet.result import RegistrationResult, RunRecord
 
@@ -155,7 +156,7 @@ def test_bad_maps_are_named(maps, reason):
 
 def test_similar_maps_are_tried_first():
     maps = [lines for lines, _ in places(3).values()] + [chaos(60, seed) for seed in range(4)]
-    similarity = map_similarity(maps, RetrievalSettings(), True)
+    similarity = map_similarity(maps, RetrievalSettings())
     assert set(similarity.argmax(1)[:3].tolist()) <= {0, 1, 2}
     assert candidate_pairs(similarity, 1)[0] in {(0, 1), (0, 2), (1, 2)}
     assert torch.equal(similarity, similarity.mT)
@@ -164,8 +165,9 @@ def test_similar_maps_are_tried_first():
 def test_scale_free_similarity_does_not_depend_on_the_unit():
     maps = [lines for lines, _ in places(2).values()] + [chaos(60, seed) for seed in range(2)]
     scaled = [maps[0], LineSet.from_segments(100 * maps[1].endpoints), *maps[2:]]
-    settings = RetrievalSettings()
-    assert torch.allclose(map_similarity(maps, settings, False), map_similarity(scaled, settings, False), atol=1e-2)
+    heaps = [MapHeap.of(lines, same_unit=False) for lines in (maps, scaled)]
+    similarities = [map_similarity(heap.lines, RetrievalSettings()) for heap in heaps]
+    assert torch.allclose(*similarities, atol=1e-2)
 
 
 def test_further_pairs_are_between_groups_and_new():
@@ -181,3 +183,14 @@ def test_further_pairs_are_between_groups_and_new():
 def test_settings_check_their_values(changes):
     with pytest.raises(InputError):
         AlignSettings(retrieval=RetrievalSettings(**changes))
+
+
+def test_maps_of_unknown_units_are_aligned():
+    lines = house()
+    motion = Similarity.from_pose(Pose.random(generator=torch.Generator().manual_seed(3), translation=4.0), 0.01)
+    maps = {"metres": lines[torch.arange(80)].replaced(ids=None), "other": motion @ lines[torch.arange(10, 88)]}
+    alignment = align(maps, matcher="descriptors", settings=AlignSettings(scale="unknown"))
+    assert alignment.ok
+    assert alignment.groups[0].maps[0] == "metres"
+    assert torch.allclose(alignment.groups[0].poses["other"].matrix(), motion.inverse().matrix(), rtol=1e-4, atol=1e-2)
+    assert len(merge_group(alignment, alignment.groups[0]).lines) == 88

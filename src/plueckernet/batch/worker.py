@@ -14,6 +14,7 @@ from plueckernet.batch.rows import ResultRow, error_row, result_row
 from plueckernet.batch.store import pending_file, write_pending
 from plueckernet.errors import PlueckernetError
 from plueckernet.estimation.settings import RegistrationSettings
+from plueckernet.estimation.similarity.search import ScaleChoice
 from plueckernet.evaluation.provenance import weights_hash
 from plueckernet.extraction.clouds.reading import is_cloud
 from plueckernet.geometry.lines import LineSet
@@ -38,10 +39,13 @@ class PairRegistration:
     settings: RegistrationSettings = field(default_factory=RegistrationSettings)
     seed: int = 0
     device: str = "cpu"
+    scale: ScaleChoice = None
 
     def __call__(self, pairs: MapPairs) -> Iterator[RegistrationResult]:
         """The result of each pair, in order."""
-        return register_many(pairs, matcher=self.matcher, settings=self.settings, seed=self.seed, device=self.device)
+        return register_many(
+            pairs, matcher=self.matcher, settings=self.settings, seed=self.seed, device=self.device, scale=self.scale
+        )
 
     def identity(self) -> dict[str, Any]:
         """What the results depend on. The device is none of it: a batch may continue on another machine."""
@@ -51,6 +55,7 @@ class PairRegistration:
             "weights": weights_hash(self.matcher) if isinstance(known, NetworkMatcher) else None,
             "settings": asdict(self.settings),
             "seed": self.seed,
+            "scale": self.scale if isinstance(self.scale, str | None) else list(self.scale),
         }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -33,6 +34,10 @@ def batch(
     inlier_threshold: opt.InlierThresholdOption = None,
     min_confidence: opt.MinConfidenceOption = 0.9,
     directed: Annotated[bool, typer.Option("--directed", help="The direction of each line is meaningful.")] = False,
+    similarity: opt.SimilarityOption = False,
+    scale_range: opt.ScaleRangeOption = None,
+    upright: opt.UprightOption = False,
+    up: opt.UpOption = None,
     matcher: opt.MatcherOption = "invariant",
     settings: opt.SetOption = None,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Random seed; equal seeds give equal results.")] = 0,
@@ -53,6 +58,7 @@ def batch(
 
     load_pyarrow()
     chosen = opt.registration_settings(directed, inlier_threshold, min_confidence, settings)
+    chosen = replace(chosen, up=opt.vertical(upright, up) or chosen.up)
     if ray is None:
         opt.check_device(device)
     executor = chosen_executor(workers, ray, device)
@@ -64,7 +70,8 @@ def batch(
             lambda complete, total: progress(complete / total),
             lambda: typer.echo("waiting for workers of an earlier run to complete their pairs", err=True),
         )
-        registration = PairRegistration(matcher, chosen, seed, device)
+        scale = opt.scale_choice(similarity, scale_range)
+        registration = PairRegistration(matcher, chosen, seed, device, scale)
         summary = run_batch(listed, out, registration, executor, options)
     if not quiet:
         _show(out, summary)

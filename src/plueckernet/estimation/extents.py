@@ -54,6 +54,8 @@ _FEET_AND_METRES = _UnitPair(_FEET, "feet", "metres", _MAX_FEET_DEVIATION)
 
 def unit_warning(source: LineSet, target: LineSet) -> str | None:
     """One sentence if the maps seem to be in different units, otherwise None."""
+    if not (len(source) and len(target)):  # that is an error of its own
+        return None
     segments = source.endpoints is not None and target.endpoints is not None
     ratios = _ratios(_lengths(source, segments), _lengths(target, segments))
     if len(ratios) < 2:

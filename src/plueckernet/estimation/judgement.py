@@ -224,6 +224,7 @@ def judge(
         reason = f"{basis}, but they do not determine the {motions}"
         return Verdict(Status.AMBIGUOUS, confidence, reason, calibrated)
     if confidence < settings.min_confidence:
-        reason = f"{basis}; another pose explains the maps about as well, and one of them is right with {presence:.0%}"
+        certain = f"the probability that one of them is right is {presence:.0%}"
+        reason = f"{basis}; another pose explains the maps about as well, {certain}"
         return Verdict(Status.AMBIGUOUS, confidence, reason, calibrated)
     return Verdict(Status.SUCCESS, confidence, basis, calibrated)

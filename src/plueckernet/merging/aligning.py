@@ -62,8 +62,8 @@ def align(
     With a ``folder`` the registrations are kept there, and an interrupted alignment goes on. ``register_pairs`` can
     register pairs elsewhere, such as on a cluster. ``on_pair`` is called with the number of pairs done and of all.
     """
-    heap = MapHeap.of(maps)
-    similarity = map_similarity(heap.lines, settings.retrieval, settings.scale is None)
+    heap = MapHeap.of(maps, settings.scale is None)
+    similarity = map_similarity(heap.lines, settings.retrieval)
     made_with = f"{__version__} {load_matcher(matcher).name} {settings.registration} {settings.scale} {seed}"
     store = PairStore(None if folder is None else Path(folder) / PAIRS_FOLDER, heap.lines, made_with)
     register_pairs = register_pairs or partial(_register_pairs, matcher=matcher, settings=settings, seed=seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -18,7 +18,7 @@ from plueckernet.merging import sim3
 from plueckernet.merging.cycles import cycle_residual, shortest_cycles
 from plueckernet.merging.edges import MapEdge
 from plueckernet.merging.grouping import MapGroup
-from plueckernet.merging.heap import MapHeap
+from plueckernet.merging.heap import MapHeap, map_frame
 from plueckernet.merging.hypothesis_table import HypothesisTable
 
 SCHEMA = 1  # of align.json
@@ -52,7 +52,7 @@ class AlignedEdge:
     covariance: Float[Tensor, "7 7"] | None  # of the accepted pose, as the graph used it, about the centres of the maps
     alternative: int  # which hypothesis was accepted: 0 is that of the registration; -1 if none
     residual: tuple[float, float] | None  # degrees and distance from the poses of the group
-    inlier_distance: float  # threshold of the registration
+    inlier_distance: float  # threshold of the registration, in the unit of the target
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,9 @@ class AlignedGroup:
     """Maps of one place. The frame is that of the map with most lines, which is the first."""
 
     poses: dict[str, Pose | Similarity]  # group_T_map
-    covariance: dict[str, Float[Tensor, "7 7"]]  # of delta in group_T_map exp(delta), at the centre of the map
+    covariance: dict[
+        str, Float[Tensor, "7 7"]
+    ]  # of delta in group_T_map exp(delta), at the centre of the map, in the unit of the group
     cycles: tuple[AlignedCycle, ...]
 
     @property
@@ -87,6 +89,7 @@ class Alignment:
     edges: tuple[AlignedEdge, ...]
     missing: tuple[tuple[str, str], ...]  # pairs of a group that overlap but have no edge
     rigid: bool
+    units: dict[str, float] = field(default_factory=dict)  # of the graph, in those of the maps; one if none is given
 
     def __repr__(self) -> str:
         sizes = ", ".join(str(len(group.poses)) for group in self.groups)
@@ -106,8 +109,11 @@ class Alignment:
         """``target_T_source`` of an edge for the maps about their centres, which its covariance belongs to."""
         if edge.target_T_source is None:
             raise InputError(f"{edge.source} to {edge.target}: this edge has no pose")
-        shift, back = _translation(-self.centres[edge.target]), _translation(self.centres[edge.source])
-        return shift @ edge.target_T_source @ back
+        return sim3.inverse(self.frame(edge.target)) @ edge.target_T_source @ self.frame(edge.source)
+
+    def frame(self, name: str) -> Float[Tensor, "4 4"]:
+        """From a map about its centre, in the unit that the graph used, to the map as it was given."""
+        return map_frame(self.centres[name], self.units.get(name, 1.0))
 
     def group_of(self, name: str) -> AlignedGroup:
         """The group that a map is in."""
@@ -119,6 +125,7 @@ class Alignment:
             "schema": SCHEMA,
             "rigid": self.rigid,
             "centres": {name: centre.tolist() for name, centre in self.centres.items()},
+            "units": self.units,
             "groups": [_group_dict(group) for group in self.groups],
             "edges": [_edge_dict(edge) for edge in self.edges],
             "missing": [list(pair) for pair in self.missing],
@@ -140,6 +147,7 @@ def assemble_alignment(
         tuple(_aligned_edge(heap, row, edge, table, probability, groups) for row, edge in enumerate(edges)),
         tuple(_missing(heap, edges, groups)),
         table.rigid,
+        dict(zip(heap.names, heap.units.tolist(), strict=True)),
     )
 
 
@@ -147,7 +155,7 @@ def _aligned_group(heap: MapHeap, table: HypothesisTable, group: MapGroup) -> Al
     first = next(iter(group.poses))
     poses = {}
     for number, pose in group.poses.items():
-        matrix = _translation(heap.centres[first]) @ pose @ _translation(-heap.centres[number])
+        matrix = heap.frame(first) @ pose @ sim3.inverse(heap.frame(number))
         poses[heap.names[number]] = sim3.as_motion(matrix if number != first else torch.eye(4).double(), table.rigid)
     accepted = {frozenset(table.ends[row]): row for row in group.rows}
     cycles = [
@@ -156,14 +164,26 @@ def _aligned_group(heap: MapHeap, table: HypothesisTable, group: MapGroup) -> Al
     cycles.sort(key=lambda cycle: -cycle.sigmas)
     return AlignedGroup(
         poses,
-        {heap.names[number]: block for number, block in group.covariance.items()},
+        {heap.names[number]: _in_group_unit(heap, group, number) for number in group.covariance},
         tuple(
             AlignedCycle(
-                tuple(heap.names[i] for i in cycle.maps), cycle.angle, cycle.distance, cycle.scale, cycle.sigmas
+                tuple(heap.names[i] for i in cycle.maps),
+                cycle.angle,
+                float(heap.units[cycle.maps[0]]) * cycle.distance,
+                cycle.scale,
+                cycle.sigmas,
             )
             for cycle in cycles
         ),
     )
+
+
+def _in_group_unit(heap: MapHeap, group: MapGroup, number: int) -> Float[Tensor, "7 7"]:
+    """The covariance of a map with lengths in the unit of the group."""
+    first = next(iter(group.poses))
+    length = float(heap.units[first]) * float(sim3.scales(group.poses[number]))
+    unit = torch.tensor([1.0] * 3 + [length] * 3 + [1.0], dtype=torch.float64)
+    return group.covariance[number] * unit[:, None] * unit
 
 
 def _aligned_edge(
@@ -181,8 +201,8 @@ def _aligned_edge(
     matrix = residual = None
     if rows:
         pose = table.target_T_source[rows[shown]]
-        matrix = _translation(heap.centres[edge.target]) @ pose @ _translation(-heap.centres[edge.source])
-        residual = None if group is None else _residual(group, edge, pose)
+        matrix = heap.frame(edge.target) @ pose @ sim3.inverse(heap.frame(edge.source))
+        residual = None if group is None else _residual(group, edge, pose, float(heap.units[edge.target]))
     most = max((float(probability[entry]) for entry in rows), default=0.0)
     return AlignedEdge(
         heap.names[edge.source],
@@ -197,15 +217,15 @@ def _aligned_edge(
         table.covariance[rows[accepted]] if accepted >= 0 else None,
         accepted,
         residual,
-        edge.inlier_distance,
+        float(heap.units[edge.target]) * edge.inlier_distance,
     )
 
 
-def _residual(group: MapGroup, edge: MapEdge, pose: Float[Tensor, "4 4"]) -> tuple[float, float]:
+def _residual(group: MapGroup, edge: MapEdge, pose: Float[Tensor, "4 4"], unit: float) -> tuple[float, float]:
     expected = sim3.inverse(group.poses[edge.target]) @ group.poses[edge.source]
     error = expected @ sim3.inverse(pose)
     moved = expected[:3, 3] - pose[:3, 3]
-    return float(sim3.log(error)[:3].norm().rad2deg()), float(moved.norm())
+    return float(sim3.log(error)[:3].norm().rad2deg()), unit * float(moved.norm())
 
 
 def _verdict(edge: MapEdge, accepted: int, same_group: bool, has_poses: bool) -> str:
@@ -248,12 +268,6 @@ def _overlap(first: Float[Tensor, "n 3"], second: Float[Tensor, "m 3"]) -> float
 def _inside(points: Float[Tensor, "n 3"], others: Float[Tensor, "m 3"]) -> float:
     low, high = others.quantile(0.05, 0), others.quantile(0.95, 0)
     return float(((points >= low) & (points <= high)).all(-1).double().mean())
-
-
-def _translation(offset: Float[Tensor, "3"]) -> Float[Tensor, "4 4"]:
-    matrix = torch.eye(4, dtype=torch.float64)
-    matrix[:3, 3] = offset
-    return matrix
 
 
 def _group_dict(group: AlignedGroup) -> dict[str, Any]:

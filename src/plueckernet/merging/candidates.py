@@ -86,13 +86,10 @@ def further_pairs(
     return sorted(chosen, key=lambda pair: (-float(similarity[pair]), pair))
 
 
-def map_similarity(maps: Sequence[LineSet], settings: RetrievalSettings, same_unit: bool) -> Float[Tensor, "m m"]:
-    """Votes between maps, symmetric; the diagonal is -1."""
-    radii = torch.stack([map_radius(lines) for lines in maps])
-    unit = radii.median() if same_unit else radii
-    described = [
-        _described(lines, float(length), settings) for lines, length in zip(maps, unit.expand_as(radii), strict=True)
-    ]
+def map_similarity(maps: Sequence[LineSet], settings: RetrievalSettings) -> Float[Tensor, "m m"]:
+    """Votes between maps of one unit, symmetric; the diagonal is -1."""
+    unit = float(torch.stack([map_radius(lines) for lines in maps]).median())
+    described = [_described(lines, unit, settings) for lines in maps]
     owner = torch.arange(len(maps)).repeat_interleave(torch.tensor([len(rows) for rows in described]))
     votes = _votes(_whitened(torch.cat(described)), owner, settings, len(maps))
     return (votes + votes.mT).fill_diagonal_(-1.0)

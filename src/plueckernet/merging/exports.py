@@ -1,6 +1,6 @@
 """Graphs of maps for other solvers: g2o files and GTSAM factor graphs.
 
-The nodes are the maps about their centres (``centres`` in align.json), so that numbers stay small. Both formats have
+The nodes are the maps about their ``centres``, in ``units`` (see align.json), so that numbers stay small. Both have
 the covariance of ``xi`` in ``Z exp(xi)``, that is in the frame of the source; ours is that of ``exp(xi) Z``.
 """
 
@@ -67,13 +67,8 @@ def to_gtsam(alignment: Alignment, group: AlignedGroup) -> tuple[gtsam.Nonlinear
 
 def centred_poses(alignment: Alignment, group: AlignedGroup) -> dict[str, Float[Tensor, "4 4"]]:
     """``reference_T_map`` of the maps about their centres."""
-    reference = alignment.centres[group.maps[0]]
-    poses = {}
-    for name, pose in group.poses.items():
-        matrix = pose.matrix().clone()
-        matrix[:3, 3] += matrix[:3, :3] @ alignment.centres[name] - reference
-        poses[name] = matrix
-    return poses
+    reference = sim3.inverse(alignment.frame(group.maps[0]))
+    return {name: reference @ pose.matrix() @ alignment.frame(name) for name, pose in group.poses.items()}
 
 
 def source_covariance(alignment: Alignment, edge: AlignedEdge) -> Float[Tensor, "7 7"]:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from plueckernet.errors import InputError
 from plueckernet.geometry import LineSet
+from plueckernet.merging import sim3
 from plueckernet.merging.alignment import AlignedGroup, Alignment
 from plueckernet.settings import check_positive
 
@@ -105,7 +106,10 @@ def _collected(alignment: Alignment, group: AlignedGroup, offset: Float[Tensor, 
 
 def _usual_distance(alignment: Alignment, group: AlignedGroup) -> float:
     """Of the accepted edges, the median inlier threshold; a map on its own has nothing to fuse."""
-    distances = [edge.inlier_distance for edge in alignment.accepted_edges(group)]
+    distances = [
+        edge.inlier_distance * float(sim3.scales(group.poses[edge.target].matrix()))
+        for edge in alignment.accepted_edges(group)
+    ]
     return float(torch.tensor(distances).median()) if distances else 1e-9
 
 

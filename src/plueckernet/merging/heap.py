@@ -12,8 +12,9 @@ from torch import Tensor
 
 from plueckernet.errors import InputError
 from plueckernet.estimation.maps import MIN_LINES
-from plueckernet.geometry import LineSet
+from plueckernet.geometry import LineSet, Pose, Similarity
 from plueckernet.io.inputs import LinesLike, as_lines
+from plueckernet.merging import sim3
 from plueckernet.merging.candidates import map_radius
 
 MapsLike = Sequence[LinesLike] | Mapping[str, LinesLike]
@@ -21,15 +22,19 @@ MapsLike = Sequence[LinesLike] | Mapping[str, LinesLike]
 
 @dataclass(frozen=True, eq=False)
 class MapHeap:
-    """Maps with their names, each about its own centre, so that coordinates of any size keep their digits."""
+    """Maps with their names, each about its own centre, so that coordinates of any size keep their digits.
+
+    Where the units of the maps are not known, each map is in units of its own radius.
+    """
 
     names: tuple[str, ...]
     originals: tuple[LineSet, ...]
-    lines: tuple[LineSet, ...]  # centred
+    lines: tuple[LineSet, ...]  # centred, in the unit of the heap
     centres: Float[Tensor, "m 3"]
+    units: Float[Tensor, " m"]  # of the heap, in those of the maps; one where all maps have the same
 
     @classmethod
-    def of(cls, maps: MapsLike) -> MapHeap:
+    def of(cls, maps: MapsLike, same_unit: bool = True) -> MapHeap:
         """Read and check the maps."""
         named = dict(maps) if isinstance(maps, Mapping) else dict(zip(_names(maps), maps, strict=True))
         if not named:
@@ -40,7 +45,16 @@ class MapHeap:
                 raise InputError(f"{name}: it has {len(lines)} lines; at least three are needed")
         centres = torch.stack([lines.centre() for lines in originals])
         centred = tuple(lines.shifted(centre) for lines, centre in zip(originals, centres, strict=True))
-        return MapHeap(tuple(named), originals, centred, centres)
+        units = torch.ones(len(named), dtype=torch.float64)
+        if not same_unit:
+            units = torch.stack([map_radius(lines) for lines in centred])
+            scaled = zip(centred, units.tolist(), strict=True)
+            centred = tuple(Similarity.from_pose(Pose.identity(), 1 / unit) @ lines for lines, unit in scaled)
+        return MapHeap(tuple(named), originals, centred, centres, units)
+
+    def frame(self, number: int) -> Float[Tensor, "4 4"]:
+        """From the frame of the heap to that of the map as it was given."""
+        return map_frame(self.centres[number], float(self.units[number]))
 
     @property
     def radius(self) -> float:
@@ -55,3 +69,8 @@ def _names(maps: Sequence[LinesLike]) -> list[str]:
         name = str(lines) if isinstance(lines, str | Path) else f"map {number}"
         names.append(name if name not in names else f"{name} ({number})")
     return names
+
+
+def map_frame(centre: Float[Tensor, "3"], unit: float) -> Float[Tensor, "4 4"]:
+    """From a map about its centre, in units of its own, to the map as it was given."""
+    return sim3.assemble(torch.tensor(unit, dtype=torch.float64), torch.eye(3, dtype=torch.float64), centre)
