@@ -73,17 +73,20 @@ def main() -> None:
                 installed.add(task.extra)
             steps.append(asdict(task) | measured(task.command, folder, environment))
     tasks = [step for step in steps if "page" in step]
-    save("how_tos", {
-        "load_average": round(os.getloadavg()[2], 1),
-        "megabytes": round(megabytes, 1),
-        "installation": [step for step in steps if "page" not in step],
-        "tasks": tasks,
-        "table": [
-            {"what": "wheel", "goal": f"< {MAX_MEGABYTES} MB", "measured": f"{megabytes:.1f} MB"},
-            {"what": "commands of the how-tos that work with the wheel alone, in an empty folder", "goal": "10",
-             "measured": f"{len(tasks)} of {len(TASKS)}, {max(step['cpu_seconds'] for step in tasks):.0f} s of a CPU at most"},
-        ],
-    })  # fmt: skip
+    installation = [step for step in steps if "page" not in step]
+    sizes = {"load_average": round(os.getloadavg()[2], 1), "megabytes": round(megabytes, 1)}
+    save("how_tos", {**sizes, "installation": installation, "tasks": tasks, "table": rows(megabytes, tasks)})
+
+
+def rows(megabytes: float, tasks: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """For the table of numbers."""
+    longest = max(task["cpu_seconds"] for task in tasks)
+    what = "commands of the how-tos that work with the wheel alone, in an empty folder"
+    measured_text = f"{len(tasks)} of {len(TASKS)}, {longest:.0f} s of a CPU at most"
+    return [
+        {"what": "wheel", "goal": f"< {MAX_MEGABYTES} MB", "measured": f"{megabytes:.1f} MB"},
+        {"what": what, "goal": "10", "measured": measured_text},
+    ]
 
 
 def build_wheel(folder: Path) -> Path:
