@@ -1,4 +1,4 @@
-"""Tables of the pages, made from ``results/*.json``.
+"""Tables of the pages on extraction, odometry and networks, made from ``results/*.json``.
 
 The tables say nothing that is not computed from the committed JSON: change the numbers there, never here.
 """
@@ -6,7 +6,6 @@ The tables say nothing that is not computed from the committed JSON: change the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from benchmarks import confidence_page, cost_tables, networks, networks_designs
@@ -53,16 +52,6 @@ def _cloud(name: str, row: dict[str, Any]) -> str:
     close, wide = row["3cm_2deg"], row["10cm_5deg"]
     cells = (f"{percent(cell['recall'])}, {percent(cell['precision'])}" for cell in (close, wide))
     return f"| {name} | {row['points']:,} | {close['edges']} | {' | '.join(cells)} |"
-
-
-def how_tos() -> Iterator[str]:
-    """What a new user types, and how long it takes."""
-    yield "| command | from | extra | CPU time |"
-    yield "|---|---|---|---|"
-    for task in read_json(RESULTS / "how_tos.json")["tasks"]:
-        page = task["page"].removeprefix("docs/") if task["page"] != "README.md" else "../README.md"
-        extra = f"`{task['extra']}`" if task["extra"] else "–"
-        yield f"| `{task['command']}` | [{Path(page).name}]({page}) | {extra} | {task['cpu_seconds']:.0f} s |"
 
 
 def large_cloud() -> Iterator[str]:
@@ -222,7 +211,6 @@ def _rightness(row: dict[str, Any]) -> int:
 
 TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[], Iterator[str]]]] = {
     "peers": ("../README.md", ("peers",), peers),
-    "how-tos": ("start.md", ("how_tos",), how_tos),
     "clouds": ("extraction.md", ("extraction",), clouds),
     "speed": ("extraction.md", ("extraction",), large_cloud),
     "scans": ("odometry.md", ("sensors", "sensors_fpfh", "sensors_kiss"), scans),

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import torch
 import typer
-from benchmarks.how_tos import MAX_MEGABYTES, TASKS
 from benchmarks.new_user import commands
 from tests.cli.helpers import house
 from tests.io.test_formats import city, surface
@@ -134,18 +133,6 @@ def test_the_path_of_a_new_user_is_short_and_the_one_measured() -> None:
     assert commands() == [step["command"] for step in measured["commands"]]
     assert len(commands()) <= 5
     assert f"{measured['seconds']} s on two cores" in text
-
-
-def test_the_tasks_of_a_new_user_are_those_of_the_pages_and_were_measured() -> None:
-    """After python -m benchmarks.how_tos."""
-    measured = json.loads((DOCS.parent / "benchmarks/results/how_tos.json").read_text())
-    assert [(step["page"], step["command"]) for step in measured["tasks"]] == [
-        (task.page, task.command) for task in TASKS
-    ]
-    for task in TASKS:
-        assert task.command in (DOCS.parent / task.page).read_text(encoding="utf-8"), task
-    assert len(TASKS) >= 10
-    assert measured["megabytes"] < MAX_MEGABYTES
 
 
 def test_the_settings_of_the_page_are_those_of_the_code() -> None:
