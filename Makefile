@@ -16,12 +16,23 @@ FUZZ_ARGS ?=
 SHUFFLE ?= random
 GPU_PYTHON ?= 3.12
 
+# Another version of Python: where `uv` or `pyenv` has it, or the system.
+PYTHON_OTHER ?= 3.13
+OTHER := .venv-$(PYTHON_OTHER)
+OTHER_INSTALLED := $(OTHER)/.installed
+OTHER_EXTRAS := io,mesh,extract
+OTHER_TOOLS := beartype hypothesis plyfile pytest pytest-xdist
+OTHER_TESTS := $(addprefix tests/,estimation geometry io moving test_api_surface.py test_dependencies.py test_errors.py \
+    test_registration.py test_result.py test_settings.py) $(addprefix tests/cli/test_,apply_refine.py convert_info.py \
+    demo.py register.py)
+FIND_OTHER = tests/find_python $(PYTHON_OTHER)
+
 # Through the environment the pins also hold for the build backend, which pip installs apart.
 export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test heavy gpu gpu-site lint docs bench fuzz clean
+.PHONY: help demo test other test-other heavy gpu gpu-site lint docs bench fuzz clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +46,15 @@ demo: $(CORE) ## Register two line maps of one house, scanned in different frame
 test: $(DEV) ## Run the tests in a random order (SHUFFLE=7 repeats one, PYTEST_ARGS="-k pose" runs some)
 	$(PYTEST) --jaxtyping-packages=plueckernet,beartype.beartype $(addprefix --ignore=,$(PROGRAMS)) || [ $$? -eq 5 ]
 	$(PYTEST) $(PROGRAMS) || [ $$? -eq 5 ]
+
+# Geometry, files, registration and commands, which is where versions of Python may differ; not the large extras.
+test-other: other ## Run the core tests with another Python (PYTHON_OTHER=3.12)
+	@if [ ! -e $(OTHER_INSTALLED) ]; then echo "skipped: there is no Python $(PYTHON_OTHER) here"; else \
+	    OMP_NUM_THREADS=1 $(OTHER)/bin/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS) $(OTHER_TESTS); fi
+
+other: ## Set up .venv-3.13 for the tests with another Python
+	@if ! $(FIND_OTHER) >/dev/null; then echo "there is no Python $(PYTHON_OTHER) here: its tests will be skipped"; \
+	    else $(MAKE) --no-print-directory $(OTHER_INSTALLED); fi
 
 gpu: $(DEV) ## Run the tests of the GPU on this machine; without one they are skipped
 	$(BIN)/python -m pytest -m gpu tests/gpu $(PYTEST_ARGS)
@@ -65,7 +85,7 @@ fuzz: $(DEV) ## Read mutated files with every reader (FUZZ_ARGS="lines-obj --inp
 	OMP_NUM_THREADS=1 PYTHONPATH=.:src $(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
 
 clean: ## Remove .venv, caches and build products
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-* build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -83,4 +103,9 @@ $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 
 $(HEAVY): $(DEV)
 	$(PIP) install --quiet -e ".[heavy]"
+	@touch $@
+
+$(OTHER_INSTALLED): pyproject.toml constraints.txt
+	$$($(FIND_OTHER)) -m venv $(OTHER)
+	$(OTHER)/bin/python -m pip --disable-pip-version-check install --quiet -e ".[$(OTHER_EXTRAS)]" $(OTHER_TOOLS)
 	@touch $@

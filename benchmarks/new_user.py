@@ -26,25 +26,30 @@ ADDRESS = "ADDRESS"  # of the project, where the page cannot know it
 
 def main() -> None:
     """Write ``results/new_user.json``; a command that fails is an error, and not to be registered is a failure."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    environment = user_environment()
     steps = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for command in commands():
-            start, worked = time.perf_counter(), _worked()
+            start, worked = time.perf_counter(), cpu_seconds()
             if command.startswith("cd "):
                 folder = folder / command.removeprefix("cd ")
                 put_own_maps(folder)
             else:
                 here = command.replace(ADDRESS, str(PROJECT))
                 subprocess.run(here, shell=True, cwd=folder, env=environment, check=True)
-            seconds, cpu = time.perf_counter() - start, _worked() - worked
+            seconds, cpu = time.perf_counter() - start, cpu_seconds() - worked
             steps.append({"command": command, "seconds": round(seconds, 1), "cpu_seconds": round(cpu, 1)})
     totals = {name: round(sum(step[name] for step in steps)) for name in ("seconds", "cpu_seconds")}
     save("new_user", {"load_average": round(os.getloadavg()[2], 1), **totals, "commands": steps})
 
 
-def _worked() -> float:
+def user_environment() -> dict[str, str]:
+    """The variables of a shell that knows neither the project nor its virtual environment."""
+    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+
+
+def cpu_seconds() -> float:
     """CPU time of the commands so far, which other work on the machine does not lengthen much."""
     spent = os.times()
     return spent.children_user + spent.children_system

@@ -117,6 +117,19 @@ def test_constraints_cover_every_direct_dependency():
     assert names - {"plueckernet"} <= pinned
 
 
+@pytest.mark.parametrize("wanted", [".".join(map(str, sys.version_info[:2])), "3.99"])
+def test_another_python_is_found_only_if_it_starts(tmp_path, wanted):
+    """Shims of pyenv are on the PATH for versions that do not start."""
+    for version in (wanted, "3.99"):
+        (tmp_path / f"python{version}").unlink(missing_ok=True)
+        (tmp_path / f"python{version}").symlink_to(sys.executable)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    script = [ROOT / "tests" / "find_python", wanted]
+    run = subprocess.run(script, env=environment, capture_output=True, text=True, check=False)
+    expected = (1, "") if wanted == "3.99" else (0, f"{tmp_path}/python{wanted}\n")
+    assert (run.returncode, run.stdout) == expected
+
+
 def test_signatures_are_checked(pytestconfig):
     """Without jaxtyping's import hook every shape in a signature would be decoration."""
     option = "--jaxtyping-packages=plueckernet,beartype.beartype"
