@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from tests.cli.helpers import house, run
+from tests.merging.colmap_models import TARGET_T_SOURCE, source_lines, target_lines
 
 from plueckernet import RegistrationResult, Similarity, Status, read_lines, refine, register, register_many, write_lines
 from plueckernet.batch import PairRegistration
@@ -85,6 +86,14 @@ def test_files_are_moved_by_the_scale(similar: RegistrationResult, tmp_path: Pat
     np.testing.assert_allclose(np.loadtxt(tmp_path / "moved" / "points.xyz"), expected.midpoints(), atol=1e-5)
     assert run("apply", tmp_path / "moved" / "target_T_source.txt", tmp_path / "a.obj", "--out", tmp_path / "two") == 0
     torch.testing.assert_close(read_lines(tmp_path / "two" / "a.obj").endpoints, expected.endpoints, atol=1e-5, rtol=0)
+
+
+def test_short_lines_take_part_however_well_the_long_ones_agree() -> None:
+    """Their directions are as inaccurate as their ends are."""
+    result = register(source_lines(), target_lines(), matcher="descriptors", scale="unknown")
+    assert abs(math.log(result.scale / float(TARGET_T_SOURCE.scale))) < 4e-4
+    assert result.covariance is not None
+    assert float(result.covariance[6, 6].sqrt()) < 1e-3
 
 
 def test_a_similarity_is_refined(similar: RegistrationResult) -> None:

@@ -161,8 +161,8 @@ def complete_refinement(
     core = replace(core, matches=maps.core_rows(core.matches))
     if not maps.has_lines_outside_core:
         return core
-    shortest = _short_length(maps.all_source, maps.all_target)
-    narrow = _search_threshold(core.noise, maps.threshold, shortest, settings.search)
+    shortest = short_length(maps.all_source, maps.all_target)
+    narrow = search_threshold(core.noise, maps.threshold, shortest, settings.search)
     on_all = replace(settings, iterations=_ALL_LINES_ITERATIONS)
     return refine_pose(core.pose, maps.all_source, maps.all_target, narrow, known, on_all, shortest) or core
 
@@ -187,7 +187,7 @@ def refine_pose(
     if approach is None:
         return None
     pose, model, stable = approach
-    pairs = nearby.within(pose, _search_threshold(model, threshold, shortest, settings.search.final))
+    pairs = nearby.within(pose, search_threshold(model, threshold, shortest, settings.search.final))
     for _ in range(settings.final_iterations):
         fit = _fit(pose, source, target, pairs, model, settings)
         if fit is None:
@@ -223,7 +223,7 @@ def _approach(
         pose, accepted = fit.pose, model
         if not known.complete:
             model = known.applied(_rough_noise(model, fit, settings))
-        previous, search = search, _search_threshold(model, threshold, shortest, settings.search)
+        previous, search = search, search_threshold(model, threshold, shortest, settings.search)
         ratio = search.distance / previous.distance
         same = 1 - _SAME_THRESHOLD < ratio < 1 + _SAME_THRESHOLD
         changed = fit.step > _SAME_PAIRS_STEP or not same
@@ -232,7 +232,7 @@ def _approach(
     return pose, model, False
 
 
-def _search_threshold(
+def search_threshold(
     noise: NoiseModel, limit: InlierThreshold, shortest: float, settings: SearchSettings
 ) -> InlierThreshold:
     """The threshold for pairs: some sigmas of the difference of two lines, limited by the inlier threshold.
@@ -246,7 +246,7 @@ def _search_threshold(
     return InlierThreshold(distance, angle, limit.directed, slope)
 
 
-def _short_length(source: AnchoredLines, target: AnchoredLines) -> float:
+def short_length(source: AnchoredLines, target: AnchoredLines) -> float:
     """The length that one segment in ten falls short of; infinite lines are long."""
     lengths = [side.half_length for side in (source, target) if side.half_length is not None]
     if len(lengths) < 2:

@@ -22,14 +22,18 @@ from torch import Tensor
 from plueckernet.estimation.close_pairs import close_pairs
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.noise import KnownNoise, direction_variance_scale, tail_density
-from plueckernet.estimation.refinement import Refinement, RefinementSettings, complete_refinement
-from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold
+from plueckernet.estimation.refinement import (
+    Refinement,
+    RefinementSettings,
+    complete_refinement,
+    search_threshold,
+    short_length,
+)
+from plueckernet.estimation.scoring import AnchoredLines
 from plueckernet.geometry.pose import Pose, Similarity, skew
 from plueckernet.geometry.residuals import Residuals, line_residuals, variances, whitened
 
 _PARAMETERS = 7
-_PAIR_SIGMAS = 5.0, 7.0  # of position and direction, within which pairs take part
-_MAX_GROWTH = 1.5  # limit of the search for pairs, in inlier thresholds
 _MAX_STEPS = 8
 _CONVERGED = 0.05  # last change of the logarithm of the scale, in its standard deviations
 _MAX_STEP = 0.1  # of the logarithm of the scale
@@ -85,12 +89,8 @@ def joint_step(
     ``estimated`` tells whether the noise was estimated from the same residuals.
     """
     pose, noise = refinement.pose, refinement.noise
-    threshold = InlierThreshold(
-        min(_PAIR_SIGMAS[0] * math.sqrt(2) * noise.position, _MAX_GROWTH * maps.threshold.distance),
-        min(_PAIR_SIGMAS[1] * math.sqrt(2) * noise.direction + noise.endpoint, _MAX_GROWTH * maps.threshold.angle),
-        maps.threshold.directed,
-        min(_PAIR_SIGMAS[0] * noise.direction, maps.threshold.angle),
-    )
+    shortest = short_length(maps.all_source, maps.all_target)
+    threshold = search_threshold(noise, maps.threshold, shortest, settings.search.final)
     pairs = close_pairs(pose, maps.all_source, maps.all_target, threshold)
     if len(pairs) < 3:
         return None
