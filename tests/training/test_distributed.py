@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 
-import torch
 from tests.cli.helpers import run
 from tests.training.tiny import SMALL
 
