@@ -5,7 +5,7 @@ import torch
 
 from plueckernet.data.scenes import make_scene
 from plueckernet.errors import InputError
-from plueckernet.estimation.map_parts import map_parts, part_matches
+from plueckernet.estimation.map_parts import longest_matches, map_parts, part_matches
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.scoring import RowScorer
 from plueckernet.estimation.settings import RegistrationSettings
@@ -78,3 +78,14 @@ def test_a_part_whose_lines_meet_in_one_point_is_left_out():
 
     pairs = list(part_matches(maps, normalize, lambda parts: MATCHER.putative_matches(parts, 50)))
     assert len(pairs) == len(calls) - 1 == 15
+
+
+def test_a_sample_of_infinite_lines_is_matched_first():
+    scene = make_scene("outdoor", 3).replaced(endpoints=None)
+    pose = Pose.random(generator=torch.Generator().manual_seed(1), translation=5.0)
+    maps, match = SETTINGS.normalize(scene, pose @ scene), MATCHER.matching(SETTINGS).match
+    matches = longest_matches(maps, 100, SETTINGS.normalize, match)
+    assert matches is not None
+    assert right(maps, matches, pose) > 20
+    assert int(matches.source.max()) > 0.9 * len(scene)  # from everywhere
+    assert longest_matches(maps, len(scene), SETTINGS.normalize, match) is None

@@ -121,9 +121,12 @@ def test_close_pairs_in_slabs_are_those_of_all_pairs():
     assert len(fast) > 700
 
 
+@pytest.mark.parametrize("infinite", [False, True])
 @pytest.mark.parametrize("directed", [False, True])
-def test_nearby_pairs_are_those_of_all_pairs_while_pose_and_threshold_change(directed, monkeypatch):
+def test_nearby_pairs_are_those_of_all_pairs_while_pose_and_threshold_change(directed, infinite, monkeypatch):
     source, target = shaken_segments()
+    if infinite:
+        source, target = (AnchoredLines.of(side.lines.replaced(endpoints=None)) for side in (source, target))
     compared = []
 
     def counted(*arguments):

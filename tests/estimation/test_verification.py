@@ -4,9 +4,11 @@ import pytest
 import torch
 from tests.estimation.lines_for_tests import matched_lines
 
+from plueckernet.estimation.infinite_lines import InfiniteLines
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, pair_residuals
 from plueckernet.estimation.verification import Explained, MapScorer
 from plueckernet.geometry import LineSet, Pose
+from plueckernet.geometry.pose import stacked
 
 THRESHOLD = InlierThreshold(0.02, 0.1)
 IDENTITY = Pose.identity(1)
@@ -100,3 +102,15 @@ def test_missing_lines_count_by_what_chance_would_miss():
     assert float(drawing[1]) > 8
     assert 0 < float(scan[1]) < 0.5
     assert float(explained([60.0], [100.0]).deficit(0.5)[0]) < -1
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_the_best_partners_among_infinite_lines_are_those_of_all_pairs(directed):
+    source, target, pose, _ = matched_lines(count=80, seed=3)
+    near = [Pose.random(generator=torch.Generator().manual_seed(seed), translation=5.0) for seed in range(4)]
+    poses = stacked([pose, *near])
+    threshold = InlierThreshold(0.2, 0.1, directed)
+    expected = pair_residuals(poses, source[torch.arange(30)], target, threshold).amin(2)
+    misfit = InfiniteLines(target, threshold).misfit(poses, source[torch.arange(30)])
+    torch.testing.assert_close(misfit, expected, rtol=1e-6, atol=1e-6)
+    assert int((expected[0] < 1).sum()) > (5 if directed else 10)

@@ -34,8 +34,6 @@ class NearbyPairs:
 
     def within(self, pose: Pose, threshold: InlierThreshold) -> ClosePairs:
         """Rows of all pairs of lines within the threshold."""
-        if self.source.half_length is None or self.target.half_length is None:  # of infinite lines all may be near
-            return close_pairs(pose, self.source, self.target, threshold)
         if self._near is None or not self._near.covers(self._shift(pose, self._near.pose), pose, threshold):
             self._near = _Near.of(pose, self.source, self.target, threshold)
         rows = self._near.rows[self._near.residuals(pose, threshold) < 1]
@@ -50,27 +48,32 @@ class NearbyPairs:
 
 @dataclass(frozen=True, eq=False)
 class _Near:
-    """Pairs of segments within a wide threshold, and what their residuals are computed from."""
+    """Pairs of lines within a wide threshold, and what their residuals are computed from."""
 
     pose: Pose
     threshold: InlierThreshold
     rows: Int[Tensor, "k 2"]
     source: Float[Tensor, "k 6"]  # direction and anchor
     target: Float[Tensor, "k 6"]
-    half_lengths: Float[Tensor, " k"]  # of both segments, in sum
+    half_lengths: Float[Tensor, " k"] | None  # of both segments, in sum; None if either line is infinite
 
     @classmethod
     def of(cls, pose: Pose, source: AnchoredLines, target: AnchoredLines, threshold: InlierThreshold) -> _Near:
-        slope = max(threshold.slope, threshold.angle)
+        infinite = source.half_length is None or target.half_length is None
+        # Turned by a little, an infinite line moves the more the further away from its anchor.
+        slope = max(threshold.slope, (_WIDENING if infinite else 1.0) * threshold.angle)
         wide = InlierThreshold(_WIDENING * threshold.distance, _WIDENING * threshold.angle, threshold.directed, slope)
         rows = close_pairs(pose, source, target, wide).rows
         dtype = torch.float32 if threshold.distance > _SINGLE_PRECISION_DISTANCE else torch.float64
-        sides = [
-            torch.cat([side.lines.direction, side.anchor, side.segment_half_length[:, None]], -1).to(dtype)[column]
-            for side, column in zip((source, target), rows.unbind(-1), strict=True)
-        ]
-        half_lengths = sides[0][:, 6] + sides[1][:, 6]
-        return _Near(pose, wide, rows, sides[0][:, :6], sides[1][:, :6], half_lengths)
+        columns = rows.unbind(-1)
+        first, second = (
+            torch.cat([side.lines.direction, side.anchor], -1).to(dtype)[column]
+            for side, column in zip((source, target), columns, strict=True)
+        )
+        if infinite:
+            return _Near(pose, wide, rows, first, second, None)
+        halves = source.segment_half_length[columns[0]] + target.segment_half_length[columns[1]]
+        return _Near(pose, wide, rows, first, second, halves.to(dtype))
 
     def covers(self, shift: float, pose: Pose, threshold: InlierThreshold) -> bool:
         """Whether all pairs within a threshold are here, under a pose that moves no point by more than the shift."""
@@ -96,8 +99,9 @@ class _Near:
             square.div_((lever * threshold.slope).square_().add_(1))
         cosine = (direction * other).sum(-1)
         square.add_((1 - cosine.square()).div_(threshold.angle**2))
-        gap = lever.abs_().sub_(self.half_lengths / threshold.distance).clamp_min_(0)
-        square.addcmul_(gap, gap)
+        if self.half_lengths is not None:
+            gap = lever.abs_().sub_(self.half_lengths / threshold.distance).clamp_min_(0)
+            square.addcmul_(gap, gap)
         return square.masked_fill_(cosine < 0, torch.inf) if threshold.directed else square
 
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from plueckernet.errors import InputError
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.matching import Matches
+from plueckernet.estimation.scoring import AnchoredLines
 from plueckernet.geometry.lines import LineSet
 
 _HALVINGS = 2
@@ -33,12 +34,19 @@ def longest_matches(
     normalize: Callable[[LineSet, LineSet], MapPair],
     match: Callable[[MapPair], Matches],
 ) -> Matches | None:
-    """The best matches of the longest lines, as rows of the cores; None if the maps have few lines or infinite ones."""
-    lengths = [side.half_length for side in (maps.source, maps.target)]
-    if lengths[0] is None or lengths[1] is None or max(maps.core_counts) <= count:
+    """The best matches of the longest lines, as rows of the cores, or of a sample of infinite ones; None of few."""
+    if max(maps.core_counts) <= count:
         return None
-    rows = [length.topk(min(count, len(length))).indices for length in lengths if length is not None]
-    return _matches_of_rows(maps.original_lines, (rows[0], rows[1]), normalize, match)
+    rows = _longest(maps.source, count), _longest(maps.target, count)
+    return _matches_of_rows(maps.original_lines, rows, normalize, match)
+
+
+def _longest(lines: AnchoredLines, count: int) -> Int[Tensor, " k"]:
+    """Rows of the longest segments; infinite lines are all alike, so some of them, spread evenly."""
+    count = min(count, len(lines))
+    if lines.half_length is None:
+        return torch.arange(count, device=lines.anchor.device) * len(lines) // count
+    return lines.half_length.topk(count).indices
 
 
 def part_matches(

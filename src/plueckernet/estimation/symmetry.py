@@ -18,6 +18,7 @@ from torch.nn.functional import normalize
 
 from plueckernet.estimation.distinct import close_poses, distinct_poses
 from plueckernet.estimation.gauss_newton import determined_step
+from plueckernet.estimation.infinite_lines import InfiniteLines
 from plueckernet.estimation.noise import NoiseSettings
 from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines, InlierThreshold, pair_residuals
 from plueckernet.estimation.verification import MapScorer
@@ -157,13 +158,16 @@ def _counterparts(
 ) -> Int[Tensor, "p 4"]:
     """The pair and all pairs with its invariants, ``(row, column, row', column')``, closest first."""
     rows, columns = (_of_like_length(lines, index, threshold) for index in (row, column))
-    block = rows[:, None] * len(lines) + columns
+    block = None if len(rows) == len(columns) == len(lines) else rows[:, None] * len(lines) + columns
+
+    def of_pairs(values: Float[Tensor, "n n"]) -> Float[Tensor, "r c"]:
+        return values if block is None else values.take(block)
 
     def difference(values: Float[Tensor, "n n"]) -> Float[Tensor, "r c"]:
-        return (values.take(block) - values[row, column]).abs_()
+        return (of_pairs(values) - values[row, column]).abs_()
 
-    cosine = invariants.cosine.take(block) * invariants.cosine[row, column]
-    turn = cosine.add_(invariants.sine.take(block) * invariants.sine[row, column])
+    cosine = of_pairs(invariants.cosine) * invariants.cosine[row, column]
+    turn = cosine.add_(of_pairs(invariants.sine), alpha=float(invariants.sine[row, column]))
     same = (turn > math.cos(threshold.angle)) & (difference(invariants.distance) < threshold.distance)
     if lines.half_length is not None:
         # The ends of a segment may be cut; its midpoint then moves by half of that.
@@ -278,6 +282,8 @@ def _shortened(lines: AnchoredLines) -> AnchoredLines:
 
 
 def _best_fit(poses: Pose, checked: AnchoredLines, lines: AnchoredLines, threshold: InlierThreshold) -> Tensor:
+    if lines.half_length is None:
+        return (1 - InfiniteLines(lines, threshold).misfit(poses, checked)).clamp_min_(0)
     return (1 - pair_residuals(poses, checked, lines, threshold).amin(2)).clamp_min_(0)
 
 

@@ -28,6 +28,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from plueckernet.estimation.infinite_lines import InfiniteLines
 from plueckernet.estimation.line_grid import LineGrid
 from plueckernet.estimation.occupancy import Occupancy
 from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines, InlierThreshold, pair_residuals
@@ -110,7 +111,9 @@ class MapScorer:
         self._source, self._target = (_WeightedLines(lines, _weights(lines, bundle)) for lines in sides)
         self._threshold, self._settings = threshold, settings
         self._infinite = source.half_length is None or target.half_length is None
-        if not self._infinite:
+        if self._infinite:
+            self._all = [InfiniteLines(lines, threshold) for lines in sides]
+        else:
             partner_sides = sides if partners is None else tuple(side.to(torch.float32) for side in partners)
             self._grids = [LineGrid(lines, threshold) for lines in partner_sides]
             self._occupancies = [Occupancy(lines, settings.cell_size) for lines in partner_sides]
@@ -119,7 +122,9 @@ class MapScorer:
         """Scores motions of the source (0) or the target (1) within the same map."""
         scorer = copy(self)
         scorer._source = scorer._target = (self._source, self._target)[side]
-        if not self._infinite:
+        if self._infinite:
+            scorer._all = [self._all[side]] * 2
+        else:
             scorer._grids, scorer._occupancies = [self._grids[side]] * 2, [self._occupancies[side]] * 2
         return scorer
 
@@ -132,7 +137,15 @@ class MapScorer:
 
         Of infinite lines, all of the smaller map are expected.
         """
-        return self._explained(poses.to(torch.float32), self._source, self._target)
+        single = poses.to(torch.float32)
+        if not self._infinite:
+            return self._explained(single, self._source, self._target)
+        sides = (
+            self._explained_of_all(single, self._source, 1),
+            self._explained_of_all(single.inverse(), self._target, 0),
+        )
+        expected = torch.full_like(sides[0], min(len(self._source.weight), len(self._target.weight)))
+        return Explained(*sides, expected, expected)
 
     def best(self, poses: Pose, count: int) -> tuple[Int[Tensor, " k"], Float[Tensor, " k"]]:
         """Rows and scores of at most ``count`` of many poses, best first.
@@ -160,7 +173,7 @@ class MapScorer:
         """The score on some lines of each map; of infinite lines, on some of the source against all of the target."""
         source = self._source.sample(self._settings.screening_lines)
         if self._infinite:
-            return self._explained(poses, source, self._target).source
+            return self._explained_of_all(poses, source, 1)
         target = self._target.sample(self._settings.screening_lines)
         sampled = min(len(source.weight), len(target.weight)) / min(len(self._source.weight), len(self._target.weight))
         return self.score(self._explained(poses, source, target), sampled * self._settings.score_prior)
@@ -171,10 +184,9 @@ class MapScorer:
         return explained.lines.square() / (explained.expected + prior)
 
     def _explained(self, poses: Pose, source: _WeightedLines, target: _WeightedLines) -> Explained:
-        lines = len(source.weight) * len(target.weight) if self._infinite else len(source.weight) + len(target.weight)
-        size = max(1, (4 * BLOCK_ENTRIES if self._infinite else _POSE_LINES) // max(1, lines))
+        size = max(1, _POSE_LINES // max(1, len(source.weight) + len(target.weight)))
         blocks = [poses[start : start + size] for start in range(0, max(1, poses.rotation.shape[0]), size)]
-        sums = [(self._infinite_sums if self._infinite else self._sums)(block, source, target) for block in blocks]
+        sums = [self._sums(block, source, target) for block in blocks]
         return Explained(*(torch.cat(side) for side in zip(*sums, strict=True)))
 
     def _sums(self, poses: Pose, source: _WeightedLines, target: _WeightedLines) -> tuple[Tensor, ...]:
@@ -186,15 +198,10 @@ class MapScorer:
             expected.append(covered @ moved.weight)
         return *explained, *expected
 
-    def _infinite_sums(self, poses: Pose, source: _WeightedLines, target: _WeightedLines) -> tuple[Tensor, ...]:
-        """Some lines of each map stand for all of it: each is compared with all lines of the other map."""
-        explained = []
-        for moved, motion, other in ((source, poses, target), (target, poses.inverse(), source)):
-            some = moved.sample(_INFINITE_LINES)
-            misfit = pair_residuals(motion, some.lines, other.lines, self._threshold).amin(2)
-            explained.append((1 - misfit).clamp_min_(0).mean(-1) * len(moved.weight))
-        expected = torch.full_like(explained[0], min(len(source.weight), len(target.weight)))
-        return *explained, expected, expected
+    def _explained_of_all(self, poses: Pose, moved: _WeightedLines, other: int) -> Float[Tensor, " h"]:
+        """Explained lines of an infinite map; some of its lines stand for all of it."""
+        misfit = self._all[other].misfit(poses, moved.sample(_INFINITE_LINES).lines)
+        return (1 - misfit).clamp_min_(0).mean(-1) * len(moved.weight)
 
 
 @dataclass(frozen=True, eq=False)
