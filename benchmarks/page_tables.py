@@ -6,6 +6,7 @@ The tables say nothing that is not computed from the committed JSON: change the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from benchmarks import confidence_page, cost_tables, networks, networks_designs
@@ -185,7 +186,6 @@ _CONFIDENCES, _ACCEPTANCES = (
 )
 
 
-# Name of the markers: page, results, rows.
 def peers() -> Iterator[str]:
     """This package and others on the same pairs; of the variants of one method the best."""
     values = read_json(RESULTS / "peers.json")
@@ -209,6 +209,20 @@ def _rightness(row: dict[str, Any]) -> int:
     return sum(counts["right"] for counts in row["bands"].values())
 
 
+def how_tos() -> Iterator[str]:
+    """Each command of a new user, with its time."""
+    values = read_json(RESULTS / "how_tos.json")
+    yield "| command | page | seconds | of a CPU |"
+    yield "|---|---|---|---|"
+    for step in values["installation"]:
+        yield f"| `{step['command']}` | | {step['seconds']:.0f} | {step['cpu_seconds']:.0f} |"
+    for task in values["tasks"]:
+        place = Path(task["page"])
+        link = f"[{place.stem}]({place.relative_to('docs')})" if place.parts[0] == "docs" else "first page"
+        yield f"| `{task['command']}` | {link} | {task['seconds']:.1f} | {task['cpu_seconds']:.1f} |"
+
+
+# Name of the markers: page, results, rows.
 TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[], Iterator[str]]]] = {
     "peers": ("../README.md", ("peers",), peers),
     "clouds": ("extraction.md", ("extraction",), clouds),
@@ -222,6 +236,7 @@ TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[], Iterator[str]]]] = {
     "calibration": ("reliability.md", _CONFIDENCES, confidence_page.calibration),
     "kinds": ("reliability.md", _CONFIDENCES[:2], confidence_page.kinds),
     "acceptance": ("reliability.md", _ACCEPTANCES, confidence_page.accepted),
+    "how_tos": ("start.md", ("how_tos",), how_tos),
     "units": ("batch.md", ("costs",), cost_tables.units),
     "workers": ("batch.md", (), cost_tables.start),
     "scenario": ("batch.md", (), cost_tables.scenario),

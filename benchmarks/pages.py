@@ -107,7 +107,7 @@ def filled(page: str, name: str, content: str) -> str:
 
 _DOCS_PAGES = (
     "numbers.md", "results.md", "extraction.md", "odometry.md", "networks.md", "registration.md", "reliability.md",
-    "batch.md",
+    "batch.md", "start.md",
 )  # fmt: skip
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / name for name in _DOCS_PAGES))
 
