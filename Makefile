@@ -13,6 +13,8 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --shuffl
 PROGRAMS := $(addprefix tests/,cli e2e evaluation fuzz hostile odometry report viewer) $(addprefix tests/test_,docs.py \
     examples.py paper_pipeline.py preparation.py readme.py)
 FUZZ_ARGS ?=
+# LIMAP without the OpenCV that it asks for, which would overwrite the one that the extraction needs.
+LIMAP := pylimap antlr4-python3-runtime bresenham dacite h5py imagesize joblib omegaconf typeguard
 SHUFFLE ?= random
 GPU_PYTHON ?= 3.12
 
@@ -103,6 +105,7 @@ $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 
 $(HEAVY): $(DEV)
 	$(PIP) install --quiet -e ".[heavy]"
+	$(PIP) install --quiet --no-deps $(LIMAP)
 	@touch $@
 
 $(OTHER_INSTALLED): pyproject.toml constraints.txt

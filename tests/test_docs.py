@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import typer
+from benchmarks.how_tos import TASKS, Task
 from benchmarks.new_user import commands
 from tests.cli.helpers import house
 from tests.io.test_formats import city, surface
@@ -134,6 +135,14 @@ def test_the_path_of_a_new_user_is_short_and_the_one_measured() -> None:
     assert commands() == [step["command"] for step in measured["commands"]]
     assert len(commands()) <= 5
     assert f"{measured['seconds']} s on two cores" in text
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.command)
+def test_a_task_that_is_timed_stands_on_its_page(task: Task) -> None:
+    """And was timed: after python -m benchmarks.how_tos."""
+    assert task.command in (DOCS.parent / task.page).read_text(encoding="utf-8")
+    measured = json.loads((DOCS.parent / "benchmarks/results/how_tos.json").read_text())
+    assert task.command in {step["command"] for step in measured["tasks"]}
 
 
 def test_the_settings_of_the_page_are_those_of_the_code() -> None:
