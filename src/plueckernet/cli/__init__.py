@@ -40,19 +40,6 @@ COMMANDS = (
     train, reproduce,
 )  # fmt: skip
 
-app = typer.Typer(
-    name="plueckernet",
-    help="Register 3D line maps without an initial guess.",
-    no_args_is_help=True,
-    add_completion=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-)
-for command in COMMANDS:
-    app.command()(command)
-app.add_typer(evaluate)
-app.add_typer(weights)
-
 
 def _print_version(wanted: bool) -> bool:
     if wanted:
@@ -61,7 +48,6 @@ def _print_version(wanted: bool) -> bool:
     return wanted
 
 
-@app.callback()
 def _options(
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
@@ -70,13 +56,37 @@ def _options(
     """Declare the options that come before a command."""
 
 
+def make_app(wanted: str = "") -> typer.Typer:
+    """The command line with all commands, or with the wanted one alone: typer takes long to inspect them all."""
+    made = typer.Typer(
+        name="plueckernet",
+        help="Register 3D line maps without an initial guess.",
+        no_args_is_help=True,
+        add_completion=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        pretty_exceptions_enable=False,
+    )
+    made.callback()(_options)
+    alone = [command for command in COMMANDS if command.__name__.replace("_", "-") == wanted]
+    for command in alone or COMMANDS:
+        made.command()(command)
+    if not alone:
+        made.add_typer(evaluate)
+        made.add_typer(weights)
+    return made
+
+
+app = make_app()
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a `PlueckernetError` gives one line on stderr and exit code 2."""
-    TYPED.set(sys.argv[1:] if arguments is None else arguments)
+    typed = sys.argv[1:] if arguments is None else arguments
+    TYPED.set(typed)
     if isinstance(sys.stdout, TextIOWrapper):  # names of files may have bytes that cannot be printed
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        app(args=arguments)
+        make_app(typed[0] if typed else "")(args=arguments)
     except PlueckernetError as error:
         typer.echo(f"error: {printable(str(error))}", err=True)
         sys.exit(2)
