@@ -1,98 +1,198 @@
-"""How long register() takes, stage by stage, in runs of the plain RANSAC loop of :mod:`benchmarks.estimation`.
+"""How long register() takes, as ratios of one run on one thread: ``python -m benchmarks.speed [--against COMMIT]``.
 
-``python -m benchmarks.speed`` writes ``results/speed.json``. Pairs are surveys that share 60 % of a place, thinned to
-100, 300 and 1,000 lines per side. Each registration, on two threads, is timed next to one run of the loop (1,000
-samples of 200 matches) that handles signs, as register() does, and to one that does not. Medians of the ratios on the
-wall clock are reported, and those of CPU time beside them.
+Writes ``results/speed.json``. Pairs are random parts without ends (70 % of a place each) and surveys with ends (60 % in
+common), of the same number of lines a side. Beside register() runs the published pipeline: the plain network of
+:mod:`benchmarks.plain_pluecker` and the loop of 1,000 samples of :mod:`benchmarks.estimation`. ``--against`` takes the
+sources of a commit and registers the same pairs with them. Each of them is a process of its own, and the pairs go
+round. Growth is measured on two surveys of a large site, each size in a process of its own. CPU time is compared: the
+machine may be busy.
 """
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable
+import argparse
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
 from typing import Any
 
+import numpy as np
 import torch
 
-from benchmarks.estimation import plain_ransac, putative_matches
 from benchmarks.harness import progress, save
-from plueckernet.data.protocols import ScanProtocol, sample_pair
+from plueckernet.data.campus import campus
+from plueckernet.data.protocols import AnyProtocol, ScanProtocol, sample_pair
+from plueckernet.data.scan import Survey, survey
 from plueckernet.data.scenes import make_scene
-from plueckernet.geometry import LineSet
-from plueckernet.registration import register
+from plueckernet.geometry import LineSet, Pose
 
-PAIRS = {100: 7, 300: 9, 1000: 3}  # by lines per side
-MATCHERS = ("invariant", "descriptors")
-Pair = tuple[LineSet, LineSet]
-
-
-def pairs(size: int, count: int) -> list[Pair]:
-    """``count`` pairs of exactly ``size`` lines per side, from the first scenes that have enough."""
-    thinned: list[Pair] = []
-    kind, seed = "indoor" if size < 500 else "outdoor", 0
-    while len(thinned) < count:
-        pair = sample_pair(make_scene(kind, seed), ScanProtocol(overlap=0.6), seed)
-        if min(len(pair.source), len(pair.target)) >= size:
-            generator = torch.Generator().manual_seed(seed)
-            source, target = (
-                lines[torch.randperm(len(lines), generator=generator)[:size]] for lines in (pair.source, pair.target)
-            )
-            thinned.append((source, target))
-        seed += 1
-    return thinned
-
-
-def plain_loop(*, signed: bool) -> Callable[[], object]:
-    """One run of the loop that everything is measured in."""
-    source, target, _, _ = putative_matches("random", 0.5, 0)
-    rows = source.lines.pluecker().numpy(), target.lines.pluecker().numpy()
-    return lambda: plain_ransac(*rows, signed=signed)
-
-
-def ratios(lines: list[Pair], matcher: str) -> dict[str, Any]:
-    """Medians over the pairs: the call over the loops just before, by either clock, and the fraction of each stage."""
-    loops = {"signed": plain_loop(signed=True), "unsigned": plain_loop(signed=False)}
-    register(*lines[0], matcher=matcher)  # weights are read once
-    measured: dict[str, list[float]] = {}
-    for source, target in progress(lines, f"{len(lines[0][0])} lines per side, {matcher}"):
-        spent = {name: _spent(loop)[1] for name, loop in loops.items()}
-        result, (cpu, wall) = _spent(lambda: register(source, target, matcher=matcher))  # noqa: B023
-        values = {"loop_seconds": spent["signed"][1]}
-        for name, (loop_cpu, loop_wall) in spent.items():
-            values |= {f"wall_to_{name}_loop": wall / loop_wall, f"cpu_to_{name}_loop": cpu / loop_cpu}
-        values |= {f"fraction_{stage}": seconds / wall for stage, seconds in result.timings.items()}
-        for name, value in values.items():
-            measured.setdefault(name, []).append(value)
-    return {name: statistics.median(values) for name, values in measured.items()}
-
-
-def _spent(call: Callable[[], Any]) -> tuple[Any, tuple[float, float]]:
-    """What a call gives, and the seconds of the CPU and on the wall."""
-    start = time.process_time(), time.perf_counter()
-    answer = call()
-    return answer, (time.process_time() - start[0], time.perf_counter() - start[1])
+ROOT = Path(__file__).parents[1]
+SIZES = {100: 9, 215: 9, 300: 9, 700: 5, 1000: 5}  # lines a side: pairs
+KEEP = 0.7
+LARGE = (3_000, 5_000, 10_000, 20_000)
+KINDS = ("parts", "surveys")
+GOALS = {300: "≥ 6", 1000: "≥ 4"}
+PUBLISHED_GOALS = {215: "≥ 10", 700: "≥ 10"}
 
 
 def main() -> None:
     """Run, print, save."""
-    torch.set_num_threads(2)
-    rows: list[dict[str, Any]] = []
-    for size, count in PAIRS.items():
-        lines = pairs(size, count)
-        rows += [{"lines": size, "matcher": name, "pairs": count, **ratios(lines, name)} for name in MATCHERS]
-    by_cell = {(row["lines"], row["matcher"]): row for row in rows}
-    sizes = " / ".join(map(str, PAIRS))
-    table = [
-        {"what": f"time of register(), {matcher}, {sizes} lines per side, over that of the loop {how} signs",
-         "goal": "< 1 for 300 lines" if matcher == "invariant" and how == "with" else "",
-         "measured": " / ".join(f"{by_cell[size, matcher][f'wall_to_{name}_loop']:.2f}" for size in PAIRS)}
-        for matcher in MATCHERS
-        for how, name in (("with", "signed"), ("without", "unsigned"))
-    ]  # fmt: skip
-    save("speed", {"table": table, "ratios_to_the_plain_loop": rows}, weights=["invariant"])
-    for row in rows:
-        print({key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()})
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--against", default="", metavar="COMMIT", help="whose sources register the same pairs")
+    options = parser.parse_args()
+    rows = [row for kind in KINDS for size, count in SIZES.items() for row in compared(kind, size, count, options)]
+    growth = [grown(size) for size in progress(LARGE, "large maps")]
+    exponent = _exponent([(row["lines"], row["cpu_seconds"]) for row in growth])
+    values = {"against": options.against, "rows": rows, "growth": growth, "exponent": exponent}
+    save("speed", {**values, "table": table(rows, growth, exponent, options.against)}, weights=["invariant"])
+
+
+def compared(kind: str, size: int, count: int, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Medians over pairs of one kind and size: CPU time of the others over that of register(), and of its stages."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        paths = [_written(Path(folder), pair) for pair in pairs(kind, size, count)]
+        names = ["register", *(["published"] if kind == "parts" else [])]
+        workers = {name: stack.enter_context(worker(name, ROOT / "src")) for name in names}
+        if options.against:
+            workers["against"] = stack.enter_context(worker("register", _sources(options.against, Path(folder))))
+        for measure in workers.values():
+            measure(paths[0])  # weights are read once
+        told = [
+            {name: measure(path) for name, measure in workers.items()}
+            for path in progress(paths, f"{kind} of {size} lines")
+        ]
+    seconds = {name: [row[name]["cpu_seconds"] for row in told] for name in workers}
+    row: dict[str, Any] = {"kind": kind, "lines": size, "pairs": count, "cpu_seconds": median(seconds["register"])}
+    for name in workers.keys() - {"register"}:
+        row[f"{name}_over_ours"] = median(b / a for a, b in zip(seconds["register"], seconds[name], strict=True))
+    stages = [row["register"]["timings"] for row in told]
+    total = median(sum(stage.values()) for stage in stages)
+    row["stages"] = {name: median(stage.get(name, 0.0) for stage in stages) / total for name in stages[0]}
+    row["accepted"] = sum(row["register"]["accepted"] for row in told)
+    print(row, flush=True)
+    yield row
+
+
+def pairs(kind: str, size: int, count: int) -> Iterator[tuple[LineSet, LineSet]]:
+    """Pairs of ``size`` lines a side, from the first scenes that have enough."""
+    scene_kind, seed, made = "indoor" if size < 500 else "outdoor", 0, 0
+    while made < count:
+        scene, generator = make_scene(scene_kind, seed), torch.Generator().manual_seed(seed)
+        if kind == "parts":
+            scene = scene[torch.randperm(len(scene), generator=generator)[: round(size / KEEP)].sort().values]
+        pair = sample_pair(scene, AnyProtocol(keep=KEEP) if kind == "parts" else ScanProtocol(overlap=0.6), seed)
+        seed += 1
+        if min(len(pair.source), len(pair.target)) < size:
+            continue
+        made += 1
+        yield tuple(_longest(lines, size) for lines in (pair.source, pair.target))  # type: ignore[misc]
+
+
+def _longest(lines: LineSet, count: int) -> LineSet:
+    if lines.endpoints is None:
+        return lines[:count]
+    return lines[lines.lengths().topk(count).indices.sort().values]
+
+
+def _written(folder: Path, pair: tuple[LineSet, LineSet]) -> Path:
+    """A file that any version can read."""
+    path = folder / f"{len(list(folder.glob('*.npz')))}.npz"
+    arrays = {}
+    for name, lines in zip(("source", "target"), pair, strict=True):
+        ends = lines.endpoints
+        arrays[name] = (torch.cat([lines.direction, lines.moment], -1) if ends is None else ends.flatten(1)).numpy()
+    np.savez(path, infinite=pair[0].endpoints is None, **arrays)
+    return path
+
+
+@contextmanager
+def worker(what: str, sources: Path) -> Iterator[Callable[[Path], dict[str, Any]]]:
+    """A process with these sources on one thread that says how long it took for a pair."""
+    variables = os.environ | {"PYTHONPATH": f"{sources}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "benchmarks.speed_worker", what]
+    with subprocess.Popen(
+        command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        asked, told = process.stdin, process.stdout
+        if asked is None or told is None:
+            raise RuntimeError("a worker has no pipes")
+
+        def measure(path: Path) -> dict[str, Any]:
+            asked.write(f"{path}\n")
+            asked.flush()
+            answer: dict[str, Any] = json.loads(told.readline())
+            return answer
+
+        yield measure
+        asked.close()
+
+
+def _sources(commit: str, folder: Path) -> Path:
+    """Those of a commit of this repository."""
+    content = subprocess.run(["git", "archive", commit, "src"], cwd=ROOT, check=True, capture_output=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        archive.extractall(folder / "against", filter="data")
+    return folder / "against" / "src"
+
+
+def grown(size: int) -> dict[str, Any]:
+    """One registration of two surveys of a site of this many lines."""
+    site = campus(5, round(size / (1 - SURVEY.missing)))
+    surveys = [survey(site, SURVEY, torch.Generator().manual_seed(seed)).lines()[:size] for seed in (1, 2)]
+    pose = Pose.random(generator=torch.Generator().manual_seed(3), translation=10.0)
+    with tempfile.TemporaryDirectory() as folder, worker("register", ROOT / "src") as measure:
+        told = measure(_written(Path(folder), (surveys[0], pose @ surveys[1])))
+    row = {"lines": min(map(len, surveys)), **told}
+    print(row, flush=True)
+    return row
+
+
+SURVEY = Survey(missing=0.2)
+
+
+def _exponent(points: list[tuple[int, float]]) -> float:
+    """The slope of time over size, both as logarithms."""
+    size, seconds = (np.log(values) for values in zip(*points, strict=True))
+    return float(np.polyfit(size, seconds, 1)[0])
+
+
+def table(
+    rows: list[dict[str, Any]], growth: list[dict[str, Any]], exponent: float, against: str
+) -> list[dict[str, str]]:
+    """For the table of numbers."""
+    result = []
+    for name, whose, goals in (
+        ("against_over_ours", f"commit {against[:7]}", GOALS),
+        ("published_over_ours", "the published pipeline, network and 1,000 samples", PUBLISHED_GOALS),
+    ):
+        for kind in KINDS:
+            cells = [(row["lines"], row[name]) for row in rows if row["kind"] == kind and name in row]
+            if cells:
+                sizes = " / ".join(f"{size:,}" for size, _ in cells)
+                goal = ", ".join(f"{goals[size]} at {size:,}" for size, _ in cells if size in goals)
+                what = f"CPU time of {whose} over that of register(), {kind} of {sizes} lines a side, one thread"
+                result.append(
+                    {"what": what, "goal": goal, "measured": " / ".join(f"{ratio:.1f}" for _, ratio in cells)}
+                )
+    last, before = growth[-1], growth[-2]
+    times = f"{last['cpu_seconds'] / before['cpu_seconds']:.2f}"
+    sizes = f"{last['lines']:,} lines a side over that of {before['lines']:,}"
+    result.append({"what": f"CPU time of register(), {sizes}", "goal": "≤ 1.5", "measured": times})
+    what = f"growth of CPU time with the lines, {growth[0]['lines']:,} to {last['lines']:,}: exponent"
+    result.append({"what": what, "goal": "≤ 1.2", "measured": f"{exponent:.2f}"})
+    peak = f"{last['peak_gigabytes'] * 1e9 / 2**30:.2f} GiB"
+    result.append(
+        {"what": f"memory of register(), {last['lines']:,} lines a side", "goal": "≤ 1.5 GiB", "measured": peak}
+    )
+    return result
 
 
 if __name__ == "__main__":
