@@ -278,7 +278,7 @@ class PoseSearch:
             hypotheses,
             self._match_scorer,
             self._map_scorer,
-            self._settings.candidates,
+            self._settings.constrained_candidates,
             self._settings.constrained_refinement,
         )
 
