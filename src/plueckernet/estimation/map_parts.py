@@ -23,7 +23,7 @@ from plueckernet.geometry.lines import LineSet
 
 _HALVINGS = 2
 _OVERLAP = 0.2  # of the lines, that are in both halves
-_MIN_LINES = 12  # of a part
+MIN_PART_LINES = 12  # of a part
 _MAX_MATCHES = 200  # of two parts, or of the longest lines
 
 
@@ -38,7 +38,7 @@ def longest_matches(
     if lengths[0] is None or lengths[1] is None or max(maps.core_counts) <= count:
         return None
     rows = [length.topk(min(count, len(length))).indices for length in lengths if length is not None]
-    return _matches_of_rows(maps.original_lines, (rows[0], rows[1]), normalize, match)
+    return matches_of_rows(maps.original_lines, (rows[0], rows[1]), normalize, match)
 
 
 def part_matches(
@@ -52,12 +52,12 @@ def part_matches(
         return
     lines = maps.original_lines
     for source_rows, target_rows in itertools.product(*sides):
-        matches = _matches_of_rows(lines, (source_rows, target_rows), normalize, match)
+        matches = matches_of_rows(lines, (source_rows, target_rows), normalize, match)
         if matches is not None:
             yield matches
 
 
-def _matches_of_rows(
+def matches_of_rows(
     lines: tuple[LineSet, LineSet],
     rows: tuple[Int[Tensor, " k"], Int[Tensor, " l"]],
     normalize: Callable[[LineSet, LineSet], MapPair],
@@ -84,7 +84,7 @@ def map_parts(anchor: Float[Tensor, "n 3"]) -> list[Int[Tensor, " k"]]:
 def _halves(rows: Int[Tensor, " k"], anchor: Float[Tensor, "n 3"]) -> list[Int[Tensor, " h"]]:
     """The two halves along the longest extent, or all rows if a half would have too few."""
     size = round(len(rows) * (0.5 + _OVERLAP / 2))
-    if size < _MIN_LINES or size == len(rows):
+    if size < MIN_PART_LINES or size == len(rows):
         return [rows]
     centred = anchor[rows] - anchor[rows].mean(0)
     axis = torch.linalg.eigh(centred.mT @ centred).eigenvectors[:, -1]
