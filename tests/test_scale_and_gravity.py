@@ -11,9 +11,11 @@ from tests.merging.colmap_models import TARGET_T_SOURCE, source_lines, target_li
 
 from plueckernet import RegistrationResult, Similarity, Status, read_lines, refine, register, register_many, write_lines
 from plueckernet.batch import PairRegistration
+from plueckernet.data.scenes import make_scene
 from plueckernet.errors import InputError
 from plueckernet.estimation.settings import RegistrationSettings, direction
 from plueckernet.estimation.similarity.search import scale_range
+from plueckernet.evaluation.crop_pairs import crop_pair
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.geometry.pose import rotation_exp
 
@@ -123,6 +125,16 @@ def test_a_known_vertical_is_kept() -> None:
     variance = result.covariance.diagonal()
     assert float(variance[:2].max()) < 1e-12 < float(variance[2:].min())
     assert result.settings["up"] == (0, 0, 3)
+
+
+def test_a_known_vertical_finds_crops_with_a_seventh_in_common() -> None:
+    pair = crop_pair(make_scene("varied", 8_300_019), (0.1, 0.2), 8_490_000)
+    target = TURN @ (pair.target_T_source.inverse() @ pair.target)
+    result = register(pair.source, target, up=(0, 0, 1))
+    assert result.status is Status.SUCCESS
+    assert math.degrees(float(result.target_T_source.angle_to(TURN))) < 2
+    moved = result.target_T_source @ pair.source.centre()[None] - TURN @ pair.source.centre()[None]
+    assert float(moved.norm()) < 0.2
 
 
 def test_a_field_of_poles_is_solved_in_the_plane() -> None:

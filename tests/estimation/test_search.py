@@ -105,6 +105,22 @@ def test_without_a_clear_pose_every_round_is_tried(pair, monkeypatch):
     assert assessment.weighing.confidence < 0.9
 
 
+def test_overlaps_are_matched_by_themselves_where_the_vertical_is_known_and_no_pose_is_clear(pair):
+    source, target = pair.source, pair.target_T_source.inverse() @ pair.target
+    for least, most, settings in (
+        (1, 4, RegistrationSettings(first_lines=1000, up=(0.0, 0.0, 1.0), judgement=JudgementSettings(1.0, 6, 1.0))),
+        (0, 0, RegistrationSettings(first_lines=1000, up=(0.0, 0.0, 1.0))),
+    ):
+        match = CountedMatches()
+        with torch.inference_mode():
+            search, maps = search_of(source, target, settings, match)
+            assessment = search.run()
+        assert match.counts[0] == maps.core_counts
+        assert least <= len(match.counts[1:]) <= most
+        assert all(sum(counts) < sum(maps.core_counts) for counts in match.counts[1:])
+        assert assessment.evidence.matcher_agreement > 0.5
+
+
 def test_a_pose_that_suffices_ends_the_search_after_the_second_round(pair, monkeypatch):
     rounds = CountedRounds(monkeypatch)
     settings = replace(ALL_AT_ONCE, judgement=JudgementSettings(clear_confidence=1.0))

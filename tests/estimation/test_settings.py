@@ -5,6 +5,7 @@ from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 import pytest
 
 from plueckernet.errors import InputError
+from plueckernet.estimation.candidates import CandidateSettings
 from plueckernet.estimation.icl import IclSettings
 from plueckernet.estimation.matching import DescriptorSettings
 from plueckernet.estimation.published import PublishedSettings
@@ -39,6 +40,14 @@ def test_a_number_without_meaning_is_refused(settings, name, value):
 def test_optional_lengths_are_positive(name, value):
     with pytest.raises(InputError, match=rf"RegistrationSettings\.{name}"):
         RegistrationSettings(**{name: value})
+
+
+def test_fewer_candidates_are_refined_where_the_vertical_is_known():
+    upright = RegistrationSettings(up=(0.0, 0.0, 1.0))
+    assert RegistrationSettings().constrained_candidates == CandidateSettings()
+    assert upright.constrained_candidates.max_candidates < CandidateSettings().max_candidates
+    fewer = replace(upright, candidates=CandidateSettings(max_candidates=1))
+    assert fewer.constrained_candidates == fewer.candidates
 
 
 @pytest.mark.parametrize("settings", ALL, ids=lambda settings: type(settings).__name__)

@@ -85,6 +85,18 @@ def test_infinite_lines_have_no_extent_and_are_counted():
     torch.testing.assert_close(counted.double(), (explained[0] + explained[1]) / 2, rtol=1e-3, atol=1e-3)
 
 
+def test_the_overlap_are_the_lines_where_the_other_map_has_some():
+    common, elsewhere, further = segments(60, 0), segments(40, 1, middle=4.0), segments(30, 2, middle=-4.0)
+    pose = Pose.random(generator=torch.Generator().manual_seed(1), translation=0.5)
+    source, target = LineSet.from_segments(torch.cat([common, elsewhere])), torch.cat([further, common])
+    sides = AnchoredLines.of(source), AnchoredLines.of(pose @ LineSet.from_segments(target))
+    rows, columns = MapScorer(*sides, THRESHOLD).overlap(pose)
+    assert rows.tolist() == list(range(60))
+    assert columns.tolist() == list(range(30, 90))
+    infinite = [AnchoredLines.of(side.lines.infinite()) for side in sides]
+    assert [len(side) for side in MapScorer(*infinite, THRESHOLD).overlap(pose)] == [0, 0]
+
+
 def test_no_poses_have_no_scores():
     lines = anchored(segments(10, 0))
     assert MapScorer(lines, lines, THRESHOLD).scores(Pose.identity(0)).shape == (0,)

@@ -38,6 +38,7 @@ _MAX_COSINE = 0.9  # of two dominant directions that determine a rotation
 _COMPARED_LINES = 60  # of each map, by whose directions rotations are ranked: the longest
 _MAX_ROTATIONS = 48
 _MAX_TURNS = 12  # about a known vertical
+_TURN_PEAKS = 48  # of a turn about a known vertical: there are few turns
 _GRID_SIZE = 64  # cells along each axis; a multiple of the block
 _BLOCK_SIZE = 4  # cells along each axis of a block, by which the mean of the votes is computed
 _EXTENT_QUANTILE = 0.9  # of the distances of the anchors from the origin: translations are searched up to their sum
@@ -69,7 +70,8 @@ def match_free_poses(
         return Pose.identity(0, device=str(device))
     extent = sum(float(lines.anchor.norm(dim=-1).quantile(_EXTENT_QUANTILE)) for lines in (source, target))
     cell_size = max(2 * extent / _GRID_SIZE, _MIN_CELL_SIZE * threshold.distance)
-    peaks = [_peaks(_votes(rotation, source, target, threshold, cell_size)) for rotation in rotations]
+    each = _PEAKS if up is None else _TURN_PEAKS
+    peaks = [_peaks(_votes(rotation, source, target, threshold, cell_size), each) for rotation in rotations]
     excess = torch.cat([peak_excess for peak_excess, _ in peaks])
     rotations = rotations.repeat_interleave(torch.tensor([len(cells) for _, cells in peaks]), 0)
     translations = (torch.cat([cells for _, cells in peaks]) + 1 - _GRID_SIZE / 2) * cell_size
@@ -216,7 +218,7 @@ def _parallel_rows(
     return places // len(direction), places % len(direction)
 
 
-def _peaks(votes: Float[Tensor, "x y z"]) -> tuple[Float[Tensor, " p"], Float[Tensor, "p 3"]]:
+def _peaks(votes: Float[Tensor, "x y z"], count: int) -> tuple[Float[Tensor, " p"], Float[Tensor, "p 3"]]:
     """Largest excess over chance and the cells, whose upper corners are the translations, best first."""
     size = _GRID_SIZE
     for axis in range(3):  # a peak on the border of two cells counts in full
@@ -224,10 +226,10 @@ def _peaks(votes: Float[Tensor, "x y z"]) -> tuple[Float[Tensor, " p"], Float[Te
     pooling, interpolation = _smoothing_matrices()
     mean = _along_axes(_along_axes(votes, pooling), interpolation)
     excess = (votes - mean).mul_(mean.add_(1).rsqrt_()).view(size * size, size)
-    best, row = excess.amax(-1).topk(8 * _PEAKS)
+    best, row = excess.amax(-1).topk(8 * count)
     cells = torch.stack([row // size, row % size, excess[row].argmax(-1)], -1)
     close = (cells[:, None] - cells).abs().amax(-1) <= _PEAK_SEPARATION
-    chosen = _separate(close, _PEAKS)
+    chosen = _separate(close, count)
     return best[chosen], cells[chosen].float()
 
 

@@ -24,7 +24,7 @@ from plueckernet.geometry.lines import LineSet
 
 _HALVINGS = 2
 _OVERLAP = 0.2  # of the lines, that are in both halves
-_MIN_LINES = 12  # of a part
+MIN_PART_LINES = 12  # of a part
 _MAX_MATCHES = 200  # of two parts, or of the longest lines
 
 
@@ -38,7 +38,7 @@ def longest_matches(
     if max(maps.core_counts) <= count:
         return None
     rows = _longest(maps.source, count), _longest(maps.target, count)
-    return _matches_of_rows(maps.original_lines, rows, normalize, match)
+    return matches_of_rows(maps.original_lines, rows, normalize, match)
 
 
 def _longest(lines: AnchoredLines, count: int) -> Int[Tensor, " k"]:
@@ -60,12 +60,12 @@ def part_matches(
         return
     lines = maps.original_lines
     for source_rows, target_rows in itertools.product(*sides):
-        matches = _matches_of_rows(lines, (source_rows, target_rows), normalize, match)
+        matches = matches_of_rows(lines, (source_rows, target_rows), normalize, match)
         if matches is not None:
             yield matches
 
 
-def _matches_of_rows(
+def matches_of_rows(
     lines: tuple[LineSet, LineSet],
     rows: tuple[Int[Tensor, " k"], Int[Tensor, " l"]],
     normalize: Callable[[LineSet, LineSet], MapPair],
@@ -92,7 +92,7 @@ def map_parts(anchor: Float[Tensor, "n 3"]) -> list[Int[Tensor, " k"]]:
 def _halves(rows: Int[Tensor, " k"], anchor: Float[Tensor, "n 3"]) -> list[Int[Tensor, " h"]]:
     """The two halves along the longest extent, or all rows if a half would have too few."""
     size = round(len(rows) * (0.5 + _OVERLAP / 2))
-    if size < _MIN_LINES or size == len(rows):
+    if size < MIN_PART_LINES or size == len(rows):
         return [rows]
     centred = anchor[rows] - anchor[rows].mean(0)
     axis = torch.linalg.eigh(centred.mT @ centred).eigenvectors[:, -1]

@@ -16,7 +16,7 @@ from plueckernet.estimation.candidates import Candidates, select_candidates
 from plueckernet.estimation.evidence import gather_evidence
 from plueckernet.estimation.hypotheses import propose_poses
 from plueckernet.estimation.judgement import Calibration
-from plueckernet.estimation.map_parts import longest_matches, part_matches
+from plueckernet.estimation.map_parts import MIN_PART_LINES, longest_matches, matches_of_rows, part_matches
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.matching import Matches
 from plueckernet.estimation.places import PLACE_LINES, RANKING_LINES, has_places, probable_places
@@ -32,6 +32,7 @@ from plueckernet.geometry.pose import Pose, stacked
 from plueckernet.geometry.upright import nearest_turn, tilt_cosine
 from plueckernet.stages import StageClock
 
+_OVERLAPS = 4  # of the best candidates, whose lines are matched by themselves where the vertical is known
 _NEARLY_ALL = 0.9  # of the lines of the smaller map, explained by a pose that may be of a family though it is doubtful
 
 
@@ -123,9 +124,34 @@ class PoseSearch:
         assessment = first
         for assessment in self._rounds(self._all_lines(seed), first.refined or given):
             if assessment.weighing.confidence >= enough:
-                break
+                return assessment
             enough = judgement.min_confidence  # after the first round, in which a repeated place may hide another
-        return assessment
+        return assessment if self._settings.up is None else self._with_matched_overlaps(assessment)
+
+    def _with_matched_overlaps(self, assessment: Assessment) -> Assessment:
+        """The same candidates, after the lines that overlap under each of the best were matched by themselves.
+
+        The lines outside of the overlap hide right matches from the matcher. With any rotation, the matches of parts
+        of the maps tell how far a pose agrees with it.
+        """
+        best: dict[int, Pose] = {}
+        for entry in assessment.candidates:
+            best.setdefault(entry.group, entry.refinement.pose)
+        if not self._matches_parts or not best:
+            return assessment
+        with self._stage("match"):
+            for pose in list(best.values())[:_OVERLAPS]:
+                self._match_overlap(pose)
+        with self._stage("judge"):
+            return self._assessed(assessment.refined)
+
+    def _match_overlap(self, pose: Pose) -> None:
+        rows = self._map_scorer.overlap(pose)
+        if min(map(len, rows)) < MIN_PART_LINES:
+            return
+        matches = matches_of_rows(self._maps.original_lines, rows, self._settings.normalize, self._match)
+        if matches is not None:
+            self._scored_matches.append((self._maps.match_scorer(matches.source, matches.target), matches))
 
     def first(self, seed: int = 0) -> Assessment:
         """The candidates of the first round, to compare searches with each other."""
@@ -278,7 +304,7 @@ class PoseSearch:
             hypotheses,
             self._match_scorer,
             self._map_scorer,
-            self._settings.candidates,
+            self._settings.constrained_candidates,
             self._settings.constrained_refinement,
         )
 

@@ -23,6 +23,8 @@ from plueckernet.geometry.arrays import ArrayLike, as_floats
 from plueckernet.geometry.lines import LineSet
 from plueckernet.settings import check_at_least, check_positive
 
+_UPRIGHT_CANDIDATES = 4  # of a round, where the vertical is known
+
 
 def direction(vector: ArrayLike) -> tuple[float, float, float]:
     """Three numbers as a tuple; anything else raises :class:`InputError`."""
@@ -75,6 +77,13 @@ class RegistrationSettings:
         length = math.hypot(*self.up)
         x, y, z = (value / length for value in self.up)
         return replace(self.refinement, up=(x, y, z))
+
+    @property
+    def constrained_candidates(self) -> CandidateSettings:
+        """How many candidates are refined: fewer where the vertical is known, because fewer wrong poses are as good."""
+        if self.up is None:
+            return self.candidates
+        return replace(self.candidates, max_candidates=min(_UPRIGHT_CANDIDATES, self.candidates.max_candidates))
 
     def normalize(self, source: LineSet, target: LineSet) -> MapPair:
         """Both maps in the normalized frame, with the inlier threshold of these settings."""

@@ -40,6 +40,7 @@ _POSE_LINES = 400_000  # poses times lines that are looked up in the grids at on
 _SHIFTS = 48  # of a pose, to learn what it would explain by chance
 _SHIFT_RANGE = 0.15, 0.75  # radii of the map: far enough to part true matches, near enough to keep the overlap
 _COUNT_VARIANCE = 4.0  # lines squared, added to the variance of the number of explained lines
+_MIN_COVERAGE = 0.5  # of a line in the overlap of two maps
 _MIN_DEVIATION = 0.3  # lines, added to the standard deviation: few lines cannot tell how much chance varies
 
 
@@ -157,6 +158,20 @@ class MapScorer:
             rows = self._rough_scores(poses.to(torch.float32)).topk(count).indices
         scores, order = self.scores(poses[rows]).sort(descending=True, stable=True)
         return rows[order[:count]], scores[:count]
+
+    def overlap(self, pose: Pose) -> tuple[Int[Tensor, " k"], Int[Tensor, " l"]]:
+        """Rows of the lines of each map that lie where the other has lines; none of infinite lines."""
+        if self._infinite:
+            none = torch.zeros(0, dtype=torch.int64, device=pose.rotation.device)
+            return none, none
+        single = Pose(pose.rotation[None], pose.translation[None]).to(torch.float32)
+        covered = [
+            occupancy.coverage(motion, side.lines)[0] > _MIN_COVERAGE
+            for occupancy, motion, side in zip(
+                reversed(self._occupancies), (single, single.inverse()), (self._source, self._target), strict=True
+            )
+        ]
+        return covered[0].nonzero()[:, 0], covered[1].nonzero()[:, 0]
 
     def stand_out(self, pose: Pose, score: float) -> tuple[float, float]:
         """How far the score of a pose lies above that of the same pose shifted, and how many lines that explains.
