@@ -62,7 +62,7 @@ class Registrations:
         if result.status is Status.FAILED:
             return result
         self.poses += 1
-        generator = torch.Generator().manual_seed(int(key[:12], 16))
+        generator = torch.Generator().manual_seed(int(hashlib.sha256(key.encode()).hexdigest()[:12], 16))
         if float(torch.rand((), generator=generator)) >= self.corrupted:
             return result
         self.wrong += 1
