@@ -205,6 +205,23 @@ def test_scores_of_maps_of_unknown_units_do_not_depend_on_the_unit():
     assert torch.allclose(*[overlap_scores(heap.lines) for heap in heaps], atol=1e-2)
 
 
+def test_a_map_with_a_contradicted_edge_is_registered_to_more_maps():
+    """Of the first pairs one is wrong and as confident as the others; the later ones show which."""
+    maps = places(5)
+    right, seen = FakeRegister(maps), []
+
+    def first_is_wrong(pairs):
+        for pair, result in zip(pairs, right(pairs), strict=True):
+            seen.append(pair)
+            wrong = Pose.random(generator=torch.Generator().manual_seed(7), translation=10.0)
+            yield replace(result, target_T_source=wrong) if len(seen) == 1 else result
+
+    few = AlignSettings(retrieval=RetrievalSettings(candidates=2, min_score=0.1))
+    alignment = align(lines_of(maps), register_pairs=first_is_wrong, settings=few)
+    assert alignment.ok
+    assert not alignment.edges[0].accepted
+
+
 def test_further_pairs_are_between_groups_and_new():
     scores = torch.arange(16.0).reshape(4, 4)
     scores = scores + scores.mT
