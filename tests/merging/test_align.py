@@ -11,11 +11,12 @@ from plueckernet.errors import InputError
 from plueckernet.estimation.judgement import Status
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet, Pose, Similarity
-from plueckernet.merging import AlignSettings, align, merge_group
-from plueckernet.merging.candidates import RetrievalSettings, candidate_pairs, further_pairs, map_similarity
+from plueckernet.merging import AlignSettings, ControlPoint, align, georeference, merge_group
+from plueckernet.merging.candidates import RetrievalSettings, further_pairs
 from plueckernet.merging.heap import MapHeap
 from plueckernet.merging.output import write_alignment
 from plueckernet.result import RegistrationResult, RunRecord
+from plueckernet.retrieval import candidate_pairs, overlap_scores
 
 
 class FakeRegister:
@@ -142,6 +143,41 @@ def test_the_folder_says_where_every_line_comes_from(tmp_path):
     assert (tmp_path / "group_1" / "graph.g2o").exists()
 
 
+def test_an_earlier_alignment_leaves_no_groups_behind(tmp_path):
+    maps = places(3)
+    alignment = align(lines_of(maps), register_pairs=FakeRegister(maps))
+    stale = tmp_path / "group_2"
+    stale.mkdir()
+    (stale / "merged.npz").write_text("")
+    (tmp_path / "group_3").mkdir()
+    (tmp_path / "group_3" / "notes.txt").write_text("mine")
+    write_alignment(tmp_path, alignment)
+    assert not stale.exists()
+    assert (tmp_path / "group_3" / "notes.txt").exists()
+
+
+def test_control_points_of_a_group_that_has_too_few_name_it():
+    maps = places(2)
+    other = {"other": chaos(33, 0)}
+    alignment = align(lines_of(maps) | other, register_pairs=FakeRegister(maps))
+    points = [ControlPoint(str(row), (float(row), float(row % 2), 0.0), (0.0, 0.0, 0.0), "other") for row in range(2)]
+    with pytest.raises(InputError, match="at least three are needed"):
+        georeference(alignment, points)
+    more = [ControlPoint("m", (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), "m0"), *points]
+    with pytest.raises(InputError, match="group 1: control points: at least three"):
+        georeference(alignment, more)
+
+
+def test_warnings_of_registrations_are_in_the_document():
+    maps = places(2)
+
+    def warned(pairs):
+        return (replace(result, warnings=("the units may differ",)) for result in FakeRegister(maps)(pairs))
+
+    document = align(lines_of(maps), register_pairs=warned).to_dict()
+    assert [edge["warnings"] for edge in document["edges"]] == [["the units may differ"]]
+
+
 def test_progress_ends_at_all():
     maps, seen = places(3), []
     align(lines_of(maps), register_pairs=FakeRegister(maps), on_pair=lambda done, total: seen.append((done, total)))
@@ -154,32 +190,49 @@ def test_bad_maps_are_named(maps, reason):
         align(maps)
 
 
-def test_similar_maps_are_tried_first():
+def test_maps_that_resemble_each_other_are_tried_first():
     maps = [lines for lines, _ in places(3).values()] + [chaos(60, seed) for seed in range(4)]
-    similarity = map_similarity(maps, RetrievalSettings())
-    assert set(similarity.argmax(1)[:3].tolist()) <= {0, 1, 2}
-    assert candidate_pairs(similarity, 1)[0] in {(0, 1), (0, 2), (1, 2)}
-    assert torch.equal(similarity, similarity.mT)
+    scores = overlap_scores(maps)
+    assert set(scores.argmax(1)[:3].tolist()) <= {0, 1, 2}
+    assert candidate_pairs(scores, 1)[0] in {(0, 1), (0, 2), (1, 2)}
+    assert torch.equal(scores, scores.mT)
 
 
-def test_scale_free_similarity_does_not_depend_on_the_unit():
+def test_scores_of_maps_of_unknown_units_do_not_depend_on_the_unit():
     maps = [lines for lines, _ in places(2).values()] + [chaos(60, seed) for seed in range(2)]
     scaled = [maps[0], LineSet.from_segments(100 * maps[1].endpoints), *maps[2:]]
     heaps = [MapHeap.of(lines, same_unit=False) for lines in (maps, scaled)]
-    similarities = [map_similarity(heap.lines, RetrievalSettings()) for heap in heaps]
-    assert torch.allclose(*similarities, atol=1e-2)
+    assert torch.allclose(*[overlap_scores(heap.lines) for heap in heaps], atol=1e-2)
+
+
+def test_a_map_with_a_contradicted_edge_is_registered_to_more_maps():
+    """Of the first pairs one is wrong and as confident as the others; the later ones show which."""
+    maps = places(5)
+    right, seen = FakeRegister(maps), []
+
+    def first_is_wrong(pairs):
+        for pair, result in zip(pairs, right(pairs), strict=True):
+            seen.append(pair)
+            wrong = Pose.random(generator=torch.Generator().manual_seed(7), translation=10.0)
+            yield replace(result, target_T_source=wrong) if len(seen) == 1 else result
+
+    few = AlignSettings(retrieval=RetrievalSettings(candidates=2, min_score=0.1))
+    alignment = align(lines_of(maps), register_pairs=first_is_wrong, settings=few)
+    assert alignment.ok
+    assert not alignment.edges[0].accepted
 
 
 def test_further_pairs_are_between_groups_and_new():
-    similarity = torch.arange(16.0).reshape(4, 4)
-    similarity = similarity + similarity.mT
-    pairs = further_pairs(similarity, [[0, 1], [2], [3]], {(2, 3)}, RetrievalSettings(further=1))
+    scores = torch.arange(16.0).reshape(4, 4)
+    scores = scores + scores.mT
+    pairs = further_pairs(scores, [[0, 1], [2], [3]], {(2, 3)}, RetrievalSettings(further=1))
     assert pairs == [(1, 3), (1, 2)]
-    more = further_pairs(similarity, [[0, 1, 2, 3]], {(2, 3)}, RetrievalSettings(contested=1), contested=[2])
+    more = further_pairs(scores, [[0, 1, 2, 3]], {(2, 3)}, RetrievalSettings(contested=1), contested=[2])
     assert more == [(1, 2)]
+    assert further_pairs(scores, [[0, 1, 2], [3]], set(), RetrievalSettings(min_score=100.0)) == []
 
 
-@pytest.mark.parametrize("changes", [{"candidates": 0}, {"temperature": -1.0}, {"rounds": -1}])
+@pytest.mark.parametrize("changes", [{"candidates": 0}, {"min_score": -1.0}, {"rounds": -1}])
 def test_settings_check_their_values(changes):
     with pytest.raises(InputError):
         AlignSettings(retrieval=RetrievalSettings(**changes))

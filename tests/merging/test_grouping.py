@@ -62,6 +62,22 @@ def test_two_weak_edges_that_agree_join_and_one_does_not():
     assert [len(group.poses) for group in graph.groups()] == [3]
 
 
+def test_two_edges_that_agree_win_against_three_that_agree_with_nothing():
+    graph = FakeGraph.of(grid(6, 1), 9)
+    for first in range(5):
+        for second in range(first + 1, 5):
+            graph.right(first, second)
+    for ends in ((0, 5), (1, 5)):
+        graph.right(*ends, 0.9)
+    for ends in ((2, 5), (3, 5), (4, 5)):
+        graph.connect(*ends, (graph.wrong(), 0.9))
+    (group,) = graph.groups()
+    accepted = {
+        (graph.edges[row].source, graph.edges[row].target) for row in graph.table().edge[list(group.rows)].tolist()
+    }
+    assert accepted & {(number, 5) for number in range(5)} == {(0, 5), (1, 5)}
+
+
 def test_a_triangle_that_does_not_close_joins_nothing_on_a_guess():
     """Three equally confident edges, one of them wrong: none can be told from the others."""
     graph = FakeGraph.of(grid(3, 1), 5)

@@ -11,7 +11,7 @@ from tests.retrieval.sites_for_tests import SPACING, part_of, room, row_of_rooms
 
 from plueckernet import FormatError, InputError, LineIndex
 from plueckernet.geometry import LineSet
-from plueckernet.retrieval import candidate_pairs
+from plueckernet.retrieval import candidate_pairs, overlap_scores
 
 
 @pytest.fixture(scope="module")
@@ -146,11 +146,18 @@ def test_maps_of_one_room_are_candidate_pairs() -> None:
             rows = lines.midpoints()[:, 0].argsort()
             half = rows[: 2 * len(rows) // 3] if side else rows[len(rows) // 3 :]
             maps.append(part_of(LineSet.from_segments(lines.endpoints[half]), 0.0, 2 * seed + side)[0])
-    pairs = candidate_pairs(maps, per_map=2)
+    pairs = candidate_pairs(overlap_scores(maps), per_map=2)
     assert set(pairs[:4]) == {(2 * seed, 2 * seed + 1) for seed in range(4)}
     assert all(first < second for first, second in pairs)
     assert len(pairs) <= 16
 
 
 def test_one_map_has_no_pairs() -> None:
-    assert candidate_pairs([room(1)]) == []
+    assert candidate_pairs(overlap_scores([room(1)]), 3) == []
+
+
+def test_infinite_lines_are_paired_with_all() -> None:
+    maps = [room(1), LineSet(room(2).direction, room(2).moment), room(3)]
+    scores = overlap_scores(maps)
+    assert scores.isinf().sum() == 4
+    assert {(0, 1), (1, 2)} <= set(candidate_pairs(scores, 1))

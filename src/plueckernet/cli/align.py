@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import plueckernet.cli.options as opt
+from plueckernet.cli.workers import RayOption, WorkersOption
 
 if TYPE_CHECKING:
     from plueckernet.geometry import LineSet
     from plueckernet.merging import Alignment, AlignSettings
     from plueckernet.merging.control import WorldTie
+
+_SHOWN = 5  # warnings that are printed
 
 
 def align(
@@ -32,6 +36,8 @@ def align(
     min_confidence: opt.MinConfidenceOption = 0.9,
     gtsam: Annotated[bool, typer.Option("--gtsam", help="Also write the graphs as GTSAM reads them.")] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")] = True,
+    workers: WorkersOption = None,
+    ray: RayOption = None,
     matcher: opt.MatcherOption = "invariant",
     settings: opt.SetOption = None,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Random seed; equal seeds give equal results.")] = 0,
@@ -45,22 +51,33 @@ def align(
     Exit code 0: all maps are in one group; 1: they are not; 2: bad input.
     """
     from plueckernet import merging
-    from plueckernet.cli.progress import slow_bar
+    from plueckernet.cli.progress import slow_bar, unit_warnings_on_stderr
+    from plueckernet.cli.workers import few_or_chosen
     from plueckernet.merging.control import read_control_points
-    from plueckernet.merging.output import georeference, write_alignment
+    from plueckernet.merging.output import georeference, with_full_names, write_alignment
+    from plueckernet.registration import register_many
 
     chosen = _settings(min_confidence, similarity, settings)
     points = [] if control is None else read_control_points(control)
     if gtsam:
         _check_gtsam()
+    executor = few_or_chosen(workers, ray)
+    points = with_full_names(points, [str(path) for path in maps])
     lines = _read(maps, quiet)
-    with slow_bar(f"aligning {len(lines)} maps") as progress:
+    with slow_bar(f"aligning {len(lines)} maps") as progress, unit_warnings_on_stderr(quiet=True):
         alignment = merging.align(
             lines, folder=out, matcher=matcher, settings=chosen, seed=seed,
+            register_pairs=partial(
+                register_many, processes=executor, matcher=matcher, settings=chosen.registration, seed=seed,
+                scale=chosen.scale,
+            ),
             on_pair=lambda done, total: progress(done / total, f"pair {done} of {total}"),
         )  # fmt: skip
-    ties = georeference(alignment, points)
-    merged = write_alignment(out, alignment, ties, gtsam)
+    ties: dict[int, WorldTie] = {}
+    try:
+        ties = georeference(alignment, points)
+    finally:  # the alignment is not lost where control points are wrong
+        merged = write_alignment(out, alignment, ties, gtsam)
     if report:
         from plueckernet.report.alignment_page import write_alignment_report
 
@@ -68,6 +85,8 @@ def align(
     for line in _summary(alignment, ties) if not quiet else ():
         typer.echo(line)
     if not quiet:
+        for line in _warnings(alignment):
+            typer.echo(f"warning: {line}", err=True)
         typer.echo(f"written to {out}", err=True)
     if not alignment.ok:
         raise typer.Exit(1)
@@ -103,6 +122,17 @@ def _read(paths: list[Path], quiet: bool) -> dict[str, LineSet]:
             raise InputError(f"{path}: is given twice")
         lines[str(path)] = read_map(path, ReadingOptions(quiet=quiet), 0, False, False).lines
     return lines
+
+
+def _warnings(alignment: Alignment) -> Iterator[str]:
+    """What registrations noticed about maps; of the pairs that share a sentence, the first."""
+    first: dict[str, str] = {}
+    for edge in alignment.edges:
+        for sentence in edge.warnings:
+            first.setdefault(sentence, f"{edge.source} to {edge.target}: {sentence}")
+    yield from list(first.values())[:_SHOWN]
+    if len(first) > _SHOWN:
+        yield f"{len(first) - _SHOWN} others are in align.json"
 
 
 def _summary(alignment: Alignment, ties: Mapping[int, WorldTie]) -> Iterator[str]:

@@ -16,15 +16,16 @@ from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet
 from plueckernet.matchers import MatcherSource, load_matcher
 from plueckernet.merging.alignment import Alignment, assemble_alignment
-from plueckernet.merging.candidates import RetrievalSettings, candidate_pairs, further_pairs, map_similarity
+from plueckernet.merging.candidates import RetrievalSettings, further_pairs
 from plueckernet.merging.cycles import cycle_evidence, short_cycles
 from plueckernet.merging.edges import MapEdge
 from plueckernet.merging.grouping import MapGroup, map_groups
 from plueckernet.merging.heap import MapHeap, MapsLike
 from plueckernet.merging.hypothesis_table import AgreementSettings, HypothesisTable
 from plueckernet.merging.pair_store import PairStore, RegisterPairs, registered_edges
-from plueckernet.registration import register, register_many
+from plueckernet.registration import register_many
 from plueckernet.result import RegistrationResult
+from plueckernet.retrieval import candidate_pairs, overlap_scores
 from plueckernet.settings import check_fraction
 from plueckernet.version import __version__
 
@@ -60,27 +61,30 @@ def align(
     The maps are unordered: files, line sets or arrays, in a list or by name. Maps that share nothing stay in different
     groups. A registration that the others contradict is rejected; one that is ambiguous is decided by the others.
     With a ``folder`` the registrations are kept there, and an interrupted alignment goes on. ``register_pairs`` can
-    register pairs elsewhere, such as on a cluster. ``on_pair`` is called with the number of pairs done and of all.
+    register pairs elsewhere, such as on a cluster. ``on_pair`` is called with the number of pairs done and of those
+    that are known to be needed, which grows from round to round.
     """
     heap = MapHeap.of(maps, settings.scale is None)
-    similarity = map_similarity(heap.lines, settings.retrieval)
+    scores = overlap_scores(heap.lines)
     made_with = f"{__version__} {load_matcher(matcher).name} {settings.registration} {settings.scale} {seed}"
     store = PairStore(None if folder is None else Path(folder) / PAIRS_FOLDER, heap.lines, made_with)
     register_pairs = register_pairs or partial(_register_pairs, matcher=matcher, settings=settings, seed=seed)
     edges: list[MapEdge] = []
     groups: list[MapGroup] = []
-    pairs = candidate_pairs(similarity, settings.retrieval.candidates)
+    pairs = candidate_pairs(scores, settings.retrieval.candidates)
     for _ in range(1 + settings.retrieval.rounds):
+        total = len(edges) + len(pairs)
         for edge in registered_edges(heap.lines, pairs, store, register_pairs):
             edges.append(edge)
             if on_pair is not None:
-                on_pair(len(edges), max(len(edges), len(pairs)))
-        before, (table, probability, groups) = len(groups), grouped(heap, edges, settings)
-        if len(groups) in (1, before):
+                on_pair(len(edges), total)
+        before = {frozenset(group.poses) for group in groups}
+        table, probability, groups = grouped(heap, edges, settings)
+        changed = [group for group in map(frozenset, (group.poses for group in groups)) if group not in before]
+        tried = {(min(edge.source, edge.target), max(edge.source, edge.target)) for edge in edges}
+        pairs = further_pairs(scores, changed, tried, settings.retrieval, contested_maps(edges, table, groups))
+        if len(groups) == 1 or not pairs:
             break
-        tried = {(min(ends), max(ends)) for edge in edges for ends in [(edge.source, edge.target)]}
-        members = [list(group.poses) for group in groups]
-        pairs = further_pairs(similarity, members, tried, settings.retrieval, contested_maps(edges, table, groups))
     return assemble_alignment(heap, edges, table, probability, groups)
 
 
@@ -104,7 +108,4 @@ def grouped(
 def _register_pairs(
     pairs: Sequence[tuple[LineSet, LineSet]], matcher: MatcherSource, settings: AlignSettings, seed: int
 ) -> Iterator[RegistrationResult]:
-    options = {"matcher": matcher, "settings": settings.registration, "seed": seed}
-    if settings.scale is None:
-        return register_many(pairs, **options)  # type: ignore[arg-type]
-    return (register(*pair, scale=settings.scale, **options) for pair in pairs)  # type: ignore[arg-type]
+    return register_many(pairs, matcher=matcher, settings=settings.registration, seed=seed, scale=settings.scale)

@@ -53,6 +53,7 @@ class AlignedEdge:
     alternative: int  # which hypothesis was accepted: 0 is that of the registration; -1 if none
     residual: tuple[float, float] | None  # degrees and distance from the poses of the group
     inlier_distance: float  # threshold of the registration, in the unit of the target
+    warnings: tuple[str, ...] = ()  # what the registration noticed about the maps
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,6 +219,7 @@ def _aligned_edge(
         accepted,
         residual,
         float(heap.units[edge.target]) * edge.inlier_distance,
+        edge.warnings,
     )
 
 
@@ -301,4 +303,5 @@ def _edge_dict(edge: AlignedEdge) -> dict[str, Any]:
         "alternative": edge.alternative,
         "target_T_source": None if edge.target_T_source is None else edge.target_T_source.tolist(),
         "residual": edge.residual,
+        "warnings": list(edge.warnings),
     }

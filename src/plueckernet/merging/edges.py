@@ -40,6 +40,7 @@ class MapEdge:
     hypotheses: tuple[EdgeHypothesis, ...] = ()
     inliers: int = 0
     inlier_distance: float = 0.0
+    warnings: tuple[str, ...] = ()  # what the registration noticed about the maps
 
     @classmethod
     def of(cls, source: int, target: int, result: RegistrationResult) -> MapEdge:
@@ -67,6 +68,7 @@ class MapEdge:
             tuple(probable[:MAX_HYPOTHESES]),
             len(result.inliers),
             distance,
+            result.warnings,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -77,6 +79,7 @@ class MapEdge:
             "confidence": self.confidence,
             "inliers": self.inliers,
             "inlier_distance": self.inlier_distance,
+            "warnings": list(self.warnings),
             "hypotheses": [
                 {
                     "target_T_source": hypothesis.target_T_source.tolist(),
@@ -107,6 +110,7 @@ class MapEdge:
             hypotheses,
             int(document["inliers"]),
             float(document["inlier_distance"]),
+            tuple(document["warnings"]),
         )
 
 

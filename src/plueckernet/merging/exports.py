@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from plueckernet.errors import InputError, MissingDependencyError
+from plueckernet.errors import InputError, MissingDependencyError, printable
 from plueckernet.geometry.pose import quaternion_from_rotation
 from plueckernet.merging import sim3
 from plueckernet.merging.alignment import AlignedEdge, AlignedGroup, Alignment
@@ -31,7 +31,7 @@ def g2o_text(alignment: Alignment, group: AlignedGroup) -> str:
     if not alignment.rigid:
         raise InputError("g2o: similarities have no common format; use the GTSAM export")
     poses = centred_poses(alignment, group)
-    lines = [f"# {number} {name}" for number, name in enumerate(group.maps)]
+    lines = [f"# {number} {printable(name)}" for number, name in enumerate(group.maps)]
     lines += [f"VERTEX_SE3:QUAT {number} {_pose_text(pose)}" for number, pose in enumerate(poses.values())]
     lines.append("FIX 0")
     place = {name: number for number, name in enumerate(group.maps)}

@@ -1,14 +1,16 @@
 r"""Which maps belong together, and which hypotheses hold them together.
 
 Groups are joined one by one, the surest first. All hypotheses between two groups propose a relative pose of the
-groups; those that agree support each other, those that do not contradict each other. With the probability ``p_h`` of
-the proposing hypothesis, and for every other edge ``e`` between the groups its total probability ``P_e``, the
-probability ``m_e`` of its hypotheses that agree, and the chance ``u`` that wrong ones do, the odds of a join are
+groups; those that agree support each other, those that do not exclude each other. With the probability ``p_h`` of the
+proposing hypothesis, and for every other edge ``e`` between the groups its total probability ``P_e``, the probability
+``m_e`` of its hypotheses that agree, and the chance ``u`` that wrong ones do, a pose has the weight
 
-    p_h / (1 - p_h)  prod_e (1 - P_e + m_e / u).
+    w_h = p_h prod_e (1 - P_e + m_e / u),
 
-So a confident edge that nothing confirms joins two groups, two weak edges that agree do so too, and an edge that is
-contradicted by confident ones does not.
+and that no edge is right has the weight ``w_0 = prod_e (1 - P_e)``, now of all edges. The odds of a join are ``w_h``
+over the sum of ``w_0`` and the weights of all poses that do not agree with it. So a confident edge that nothing
+confirms joins two groups, two weak edges that agree do so too, also against several edges that agree with nothing, and
+an edge that is contradicted by confident ones does not.
 """
 
 from __future__ import annotations
@@ -98,23 +100,23 @@ class _GroupBuilder:
         inside = set(self.poses[first]) | set(self.poses[second])
         probability = self.evidence.without(rows, inside)  # the cycles inside these maps are counted here
         edge = self.table.edge[torch.tensor(rows)]
-        best = _Join(-math.inf, (), poses[0])
+        wrong = {other: _probability_of_none(probability[edge == other]) for other in edge.unique().tolist()}
+        weights, members = [], []
         for seed in range(len(rows)):
-            log_odds = float((probability[seed] / (1 - probability[seed])).log())
-            members = [rows[seed]]
-            for other in edge.unique().tolist():
+            log_weight = float(probability[seed].log())
+            agreeing = [rows[seed]]
+            for other, none in wrong.items():
                 if other == int(edge[seed]):
                     continue
-                of_edge = edge == other
-                support = agree[seed] & of_edge
-                gain = float((probability[support] / chance[seed, support]).sum())
-                log_odds += math.log(max(1 - float(probability[of_edge].sum()), 1e-4) + gain)
-                if bool(support.any()):
-                    places = support.nonzero()[:, 0]
-                    members.append(rows[int(places[probability[places].argmax()])])
-            if log_odds > best.log_odds:
-                best = _Join(log_odds, tuple(members), poses[seed])
-        return best
+                support = (agree[seed] & (edge == other)).nonzero()[:, 0]
+                log_weight += math.log(none + float((probability[support] / chance[seed, support]).sum()))
+                if len(support):
+                    agreeing.append(rows[int(support[probability[support].argmax()])])
+            weights.append(log_weight)
+            members.append(tuple(agreeing))
+        log_odds = _log_odds(torch.tensor(weights, dtype=torch.float64), agree, sum(map(math.log, wrong.values())))
+        best = int(log_odds.argmax())
+        return _Join(float(log_odds[best]), members[best], poses[best])
 
     def _between(self) -> dict[tuple[int, int], list[int]]:
         """Hypotheses between different groups, by pair of groups."""
@@ -182,6 +184,19 @@ class _GroupBuilder:
         if len(join.rows) > 1 and (size <= _MAX_SOLVED_OFTEN or size % 10 == 0):
             rows = torch.tensor(self.rows[first])
             self.poses[first] = solve_graph(self.table, rows, self.poses[first]).poses
+
+
+def _probability_of_none(probability: Float[Tensor, " k"]) -> float:
+    """That no hypothesis of an edge is right."""
+    return max(1 - float(probability.sum()), 1e-4)
+
+
+def _log_odds(log_weight: Float[Tensor, " k"], agree: Bool[Tensor, "k k"], log_none: float) -> Float[Tensor, " k"]:
+    """Of each pose against all that do not agree with it, and against none; a pose that several propose counts once."""
+    once = log_weight - agree.sum(1).clamp_min(1).log()
+    others = once.expand(len(once), -1).masked_fill(agree, -math.inf)
+    against = torch.cat([others, torch.full((len(once), 1), log_none, dtype=torch.float64)], 1)
+    return log_weight - against.logsumexp(1)
 
 
 def _settled(builder: _GroupBuilder, maps: list[int], rows: list[int]) -> list[tuple[list[int], list[int]]]:

@@ -15,7 +15,6 @@ from plueckernet.estimation.maps import MIN_LINES
 from plueckernet.geometry import LineSet, Pose, Similarity
 from plueckernet.io.inputs import LinesLike, as_lines
 from plueckernet.merging import sim3
-from plueckernet.merging.candidates import map_radius
 
 MapsLike = Sequence[LinesLike] | Mapping[str, LinesLike]
 
@@ -60,6 +59,12 @@ class MapHeap:
     def radius(self) -> float:
         """The median radius of the maps."""
         return float(torch.stack([map_radius(lines) for lines in self.lines]).median())
+
+
+def map_radius(lines: LineSet) -> Float[Tensor, ""]:
+    """Median distance of the lines from their centre: half of the lines are within it."""
+    anchor = lines.anchors(lines.centre())
+    return (anchor - anchor.median(0).values).norm(dim=-1).median().clamp_min(1e-9)
 
 
 def _names(maps: Sequence[LinesLike]) -> list[str]:

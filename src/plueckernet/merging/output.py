@@ -5,15 +5,20 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from plueckernet.errors import InputError
+from plueckernet.errors import DegenerateError, InputError, printable
 from plueckernet.io.atomic import atomic_write
 from plueckernet.io.writing import write_lines
 from plueckernet.merging.alignment import AlignedGroup, Alignment
-from plueckernet.merging.control import ControlPoint, WorldTie, fit_world
+from plueckernet.merging.control import MIN_POINTS, ControlPoint, WorldTie, fit_world
 from plueckernet.merging.exports import g2o_text, to_gtsam
 from plueckernet.merging.fusion import MergedMap, merge_group
+
+_GROUP_FILES = (
+    "graph.g2o", "graph.gtsam", "values.gtsam", "merged.npz", "merged.obj", "merged_world.npz", "provenance.csv",
+)  # fmt: skip
 
 
 def georeference(alignment: Alignment, points: Sequence[ControlPoint]) -> dict[int, WorldTie]:
@@ -24,21 +29,30 @@ def georeference(alignment: Alignment, points: Sequence[ControlPoint]) -> dict[i
     """
     places = {name: number for number, group in enumerate(alignment.groups) for name in group.poses}
     points_of: dict[int, list[ControlPoint]] = {}
-    for point in points:
-        name = None if point.map is None else _full_name(point, list(places))
-        placed = ControlPoint(point.name, point.position, point.world, name)
-        points_of.setdefault(0 if name is None else places[name], []).append(placed)
+    for point in with_full_names(points, list(places)):
+        points_of.setdefault(0 if point.map is None else places[point.map], []).append(point)
     ties = {}
     for number, chosen in sorted(points_of.items()):
-        ties[number] = fit_world(chosen, alignment.groups[number].poses, alignment.rigid)
+        try:
+            ties[number] = fit_world(chosen, alignment.groups[number].poses, alignment.rigid)
+        except (InputError, DegenerateError) as error:
+            raise type(error)(f"group {number + 1}: {error}") from error
     return ties
+
+
+def with_full_names(points: Sequence[ControlPoint], names: Sequence[str]) -> list[ControlPoint]:
+    """The points with their maps as the alignment names them; fewer than three points and unknown maps raise."""
+    if 0 < len(points) < MIN_POINTS:
+        raise InputError(f"control points: at least three are needed, there are {len(points)}")
+    return [point if point.map is None else replace(point, map=_full_name(point, names)) for point in points]
 
 
 def write_alignment(
     folder: str | Path, alignment: Alignment, ties: Mapping[int, WorldTie] | None = None, gtsam: bool = False
 ) -> dict[int, MergedMap]:
-    """Write all files; returns the merged map of each group that has one."""
+    """Write all files, in place of those of an earlier alignment; returns the merged map of each group that has one."""
     folder, ties = Path(folder), ties or {}
+    _remove_groups(folder)
     merged = {}
     document = alignment.to_dict()
     for number, group in enumerate(alignment.groups):
@@ -56,6 +70,16 @@ def write_alignment(
     with atomic_write(folder / "align.json") as stream:
         stream.write(json.dumps(document, indent=1, allow_nan=False) + "\n")
     return merged
+
+
+def _remove_groups(folder: Path) -> None:
+    """Remove what an earlier alignment wrote of its groups, which may be others; files of others stay."""
+    for place in folder.glob("group_[0-9]*"):
+        if place.is_dir():
+            for name in _GROUP_FILES:
+                (place / name).unlink(missing_ok=True)
+            if not any(place.iterdir()):
+                place.rmdir()
 
 
 def _write_graph(place: Path, alignment: Alignment, group: AlignedGroup, gtsam: bool) -> None:
@@ -77,7 +101,7 @@ def _write_merged(place: Path, merged: MergedMap, tie: WorldTie | None) -> None:
     with atomic_write(place / "provenance.csv") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(["line", "map", "line_of_map"])
-        writer.writerows((line, merged.names[owner], row) for line, owner, row in merged.origin.tolist())
+        writer.writerows((line, printable(merged.names[owner]), row) for line, owner, row in merged.origin.tolist())
 
 
 def _full_name(point: ControlPoint, names: Sequence[str]) -> str:

@@ -13,34 +13,46 @@ from plueckernet.geometry.lines import LineSet, join_lines
 from plueckernet.retrieval.line_index import LineIndex
 
 _SPACING = 5.0  # of the maps in the index, in extents: places of different maps are apart wherever maps overlap
-_PLACES = 4  # of a map in the index, for each of the maps that are asked for
+_PLACES = 32  # of a map in the index
 
 
-def candidate_pairs(maps: Sequence[LineSet], per_map: int = 8) -> list[tuple[int, int]]:
-    """Pairs ``(i, j)``, ``i < j``, of maps of segments in one unit that may overlap, the most probable first.
+def overlap_scores(maps: Sequence[LineSet]) -> Float[Tensor, "m m"]:
+    """How much two maps of one unit resemble each other: the score of the best place of one in the other.
 
-    Each map is paired with at least ``per_map`` others if as many resemble it. The maps are put side by side in one
-    index, and each is looked for in it once.
+    Symmetric; zero where nothing agrees, -1 on the diagonal, infinite for maps without end points, of which nothing is
+    known. The maps are put side by side in one index, and each is looked for in it once.
     """
-    if len(maps) < 2:
-        return []
+    scores = torch.full((len(maps), len(maps)), math.inf, dtype=torch.float64)
+    rows = torch.tensor([row for row, lines in enumerate(maps) if lines.endpoints is not None], dtype=torch.long)
+    if len(rows):
+        scores[rows[:, None], rows] = _segment_scores([maps[row] for row in rows.tolist()])
+    return scores.fill_diagonal_(-1.0)
+
+
+def candidate_pairs(scores: Float[Tensor, "m m"], per_map: int) -> list[tuple[int, int]]:
+    """Pairs ``(i, j)``, ``i < j``, the highest score first: each map with the ``per_map`` that resemble it most.
+
+    Maps of which nothing is known are paired with all others.
+    """
+    rank = scores.argsort(dim=1, descending=True, stable=True).argsort(dim=1, stable=True)
+    chosen = ((rank < per_map) & (scores >= 0)) | scores.isinf()
+    rows = (chosen | chosen.mT).triu(1).nonzero()
+    order = scores[rows[:, 0], rows[:, 1]].argsort(descending=True, stable=True)
+    return [(int(first), int(second)) for first, second in rows[order].tolist()]
+
+
+def _segment_scores(maps: Sequence[LineSet]) -> Float[Tensor, "m m"]:
     origins = _side_by_side(maps)
     moved = [lines.shifted(lines.midpoints().median(0).values - at) for lines, at in zip(maps, origins, strict=True)]
     index = LineIndex.build(join_lines([LineSet.from_segments(lines.endpoints) for lines in moved]))
-    scores: dict[tuple[int, int], float] = {}
+    scores = torch.zeros(len(maps), len(maps), dtype=torch.float64)
     start = 0
     for own, lines in enumerate(moved):
-        skipped = (start, start + len(lines))
-        start += len(lines)
-        best: dict[int, float] = {}
-        for place in index.places(lines, per_map * _PLACES, skipped):
+        for place in index.places(lines, _PLACES, skipped=(start, start + len(lines))):
             other = int((origins - place.centre).norm(dim=-1).argmin())
-            if other != own and (other in best or len(best) < per_map):
-                best[other] = max(best.get(other, 0.0), place.score)
-        for other, score in best.items():
-            pair = (min(own, other), max(own, other))
-            scores[pair] = max(scores.get(pair, 0.0), score)
-    return sorted(scores, key=lambda pair: -scores[pair])
+            scores[own, other] = max(float(scores[own, other]), place.score)
+        start += len(lines)
+    return scores.maximum(scores.mT)
 
 
 def _side_by_side(maps: Sequence[LineSet]) -> Float[Tensor, "m 3"]:
@@ -52,4 +64,4 @@ def _side_by_side(maps: Sequence[LineSet]) -> Float[Tensor, "m 3"]:
     side = math.isqrt(len(maps) - 1) + 1
     number = torch.arange(len(maps), dtype=torch.float64)
     grid = torch.stack([number % side, number.div(side, rounding_mode="floor"), torch.zeros_like(number)], -1)
-    return grid * (_SPACING * max(extents))
+    return grid * (_SPACING * max(*extents, 1e-9))
