@@ -67,10 +67,10 @@ def make_app(wanted: str = "") -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     made.callback()(_options)
-    alone = [command for command in COMMANDS if command.__name__.replace("_", "-") == wanted]
-    for command in alone or COMMANDS:
+    named = [command for command in COMMANDS if command.__name__.replace("_", "-") == wanted]
+    for command in named or COMMANDS:
         made.command()(command)
-    if not alone:
+    if not named:
         made.add_typer(evaluate)
         made.add_typer(weights)
     return made

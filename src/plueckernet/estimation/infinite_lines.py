@@ -29,8 +29,7 @@ class InfiniteLines:
     def __init__(self, lines: AnchoredLines, threshold: InlierThreshold) -> None:
         q, e = (lines.anchor / threshold.distance).unbind(-1), lines.lines.direction.unbind(-1)
         along = _dot(e, q)
-        one = torch.ones_like(along)
-        terms = (*_products(q), *q, *_products(e), *(along * x for x in e), along.square(), one)
+        terms = (*_products(q), *q, *_products(e), *(along * x for x in e), along.square(), torch.ones_like(along))
         self._terms, self._direction, self._threshold = torch.stack(terms), lines.lines.direction, threshold
 
     def misfit(self, poses: Pose, lines: AnchoredLines) -> Float[Tensor, "h m"]:
