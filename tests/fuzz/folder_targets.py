@@ -1,29 +1,24 @@
-"""What is read of folders, and small files beside maps: indices, control points, poses, batches, datasets."""
+"""What is read of folders, and small files beside maps: indices, control points, poses, datasets."""
 
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import tempfile
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import torch
-from tests.fuzz.target import Target, folder_target, forked
+from tests.fuzz.target import Target, folder_target
 
-from plueckernet.batch.identity import batch_identity
-from plueckernet.batch.pairs import BatchPair, read_pairs
-from plueckernet.batch.rows import error_row, load_pyarrow, result_row
-from plueckernet.batch.store import BatchFolder, read_batch, write_table
+from plueckernet.batch.pairs import read_pairs
 from plueckernet.cli.poses import read_pose
 from plueckernet.data.datasets.apollo import apollo_sequences
 from plueckernet.data.datasets.authors import authors_folders, read_authors_pairs
 from plueckernet.data.datasets.sequences import open_sequence
 from plueckernet.data.recorded import RecordedPairs
-from plueckernet.errors import MissingDependencyError
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.io import write_lines
 from plueckernet.merging.control import fit_world, read_control_points
@@ -35,7 +30,6 @@ from plueckernet.retrieval.line_index import LineIndex
 from plueckernet.training.config import load_config
 from plueckernet.training.export import export_weights
 
-_PAIR = BatchPair(Path("a.obj"), Path("b.obj"), "first")
 _MATRIX = "".join(f"{' '.join(map(str, row))}\n" for row in Pose.identity().matrix().tolist()).encode()
 
 
@@ -55,10 +49,6 @@ def folder_targets() -> Iterator[tuple[str, Target]]:
     yield "kitti", folder_target(lambda folder: open_sequence(folder / "sequences" / "07"), _KITTI, _KITTI_SCANS)
     yield "apollo", folder_target(apollo_sequences, {"Pose/Record001/Camera 5/pose.txt": _APOLLO_POSE}, _APOLLO_IMAGES)
     yield "authors", folder_target(_use_authors, _authors())
-    try:
-        yield "batch", folder_target(_use_batch, _batch())
-    except MissingDependencyError:
-        return
 
 
 def _lines() -> LineSet:
@@ -115,32 +105,6 @@ def _checkpoint() -> tuple[bytes, bytes]:
 
 def _use_checkpoint(folder: Path) -> None:
     export_weights(folder, folder.parent / "exported")
-
-
-def _batch() -> dict[str, bytes]:
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # the other one takes a second to start in each fork
-    load_pyarrow()
-    rows = [result_row(0, _PAIR, _result()), error_row(1, _PAIR, "no file")]
-    with tempfile.TemporaryDirectory() as folder:
-        forked(lambda: write_table(Path(folder) / "part", rows))
-        table = (Path(folder) / "part").read_bytes()
-    return {
-        "results/part-000000.parquet": table,
-        "batch.json": json.dumps(batch_identity([_PAIR], {"seed": 0})).encode(),
-        "pending/000000002.json": json.dumps(error_row(2, _PAIR, "no file")).encode(),
-    }
-
-
-def _use_batch(folder: Path) -> None:
-    """In a fork: after pyarrow has worked in a process, its forks have too little memory for other native code."""
-    forked(partial(_continue_batch, folder))
-
-
-def _continue_batch(folder: Path) -> None:
-    for row in read_batch(folder):
-        row.result()
-    with BatchFolder.opened(folder, batch_identity([_PAIR], {"seed": 0}), None, retry=True) as batch:
-        batch.collect()
 
 
 def _authors() -> dict[str, bytes]:

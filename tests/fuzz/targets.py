@@ -49,7 +49,7 @@ NAMES = (
     "pickle", "structured3d", "config", "index", "trajectory-tum", "trajectory-kitti", "card", "weights", "result",
     "moved-lines", "moved-dxf", "moved-obj", "moved-tracks", "moved-ply", "moved-pcd", "moved-npy", "moved-bin",
     "moved-text", "moved-tum", "moved-kitti", "moved-mesh", "moved-glb", "moved-las", "moved-laz", "moved-e57",
-    "moved-model", "joined-structures", "colmap", "colmap-text", "line-index", "control", "pairs", "pose", "batch",
+    "moved-model", "joined-structures", "colmap", "colmap-text", "line-index", "control", "pairs", "pose",
     "kept-edge", "recorded", "checkpoint", "tum", "tum-associations", "7scenes", "kitti", "apollo", "authors",
 )  # fmt: skip
 

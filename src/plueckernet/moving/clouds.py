@@ -63,7 +63,7 @@ def move_npy(path: Path, out: Path, motion: Similarity) -> list[str]:
     source = Source(path)
     values = mapped(source)
     is_segments = values.shape[1:] in ((6,), (2, 3))
-    if not is_segments and (values.ndim != 2 or values.shape[1] < 3 or not len(values)):
+    if values.size == 0 or not (is_segments or (values.ndim == 2 and values.shape[1] >= 3)):
         raise source.error(f"expected points (n, 3) or segments (n, 6) or (n, 2, 3), found {values.shape}")
     columns = 6 if is_segments else 3
     flat = values.reshape(len(values), -1)

@@ -6,12 +6,13 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from plueckernet.errors import FormatError, InputError, MissingDependencyError, PlueckernetError
+from plueckernet.errors import FormatError, InputError, PlueckernetError
 from plueckernet.extraction.clouds.pcd import recognises_pcd
 from plueckernet.extraction.clouds.surveys import recognises_e57, recognises_las
 from plueckernet.geometry.pose import Pose, Similarity
 from plueckernet.io import dxf, limap, limap2, line3dpp, obj, ply, read_lines, trajectories, write_lines
 from plueckernet.io.files import check_regular
+from plueckernet.io.mesh import load_mesh
 from plueckernet.io.registry import format_named, format_of_content
 from plueckernet.io.source import Source, is_number
 from plueckernet.moving import clouds, colmap, tables, vertices
@@ -168,12 +169,8 @@ def _move_obj(path: Path, out: Path, motion: Similarity) -> list[str]:
 
 def _move_mesh(path: Path, out: Path, motion: Similarity) -> list[str]:
     """A mesh that trimesh reads and writes."""
+    scene = load_mesh(Source(path))
     try:
-        import trimesh
-    except ImportError:
-        raise MissingDependencyError("trimesh", "mesh") from None
-    try:
-        scene = trimesh.load(path, process=False)
         scene.apply_transform(motion.matrix().numpy())
         with replacing(out) as temporary:
             scene.export(temporary, file_type=path.suffix[1:].lower())

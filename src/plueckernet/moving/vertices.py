@@ -182,7 +182,7 @@ def _pcd_tables(path: Path, body: int, header: PcdHeader, source: Source) -> Ite
 
 
 def _pcd_header(text: str, motion: Similarity, promote: bool, source: Source) -> str:
-    lines = []
+    lines: list[str] = []
     fields: list[str] = []
     for line in text.splitlines():
         words = line.partition("#")[0].split()
