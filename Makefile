@@ -83,6 +83,7 @@ bench: $(DEV) ## Run the benchmarks and write benchmarks/results
 	$(BIN)/python -m benchmarks
 
 # Each reader in a process of its own; counts and inputs that failed are in build/fuzz.
+# By coverage instead, where atheris is installed: PYTHONPATH=.:src python -m tests.fuzz.guided lines-obj 300
 fuzz: $(DEV) ## Read mutated files with every reader (FUZZ_ARGS="lines-obj --inputs 100000 --seed 7")
 	OMP_NUM_THREADS=1 PYTHONPATH=.:src $(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
-import traceback
+from functools import partial
 from pathlib import Path
 
+from tests.fuzz.target import forked
 from tests.io.buildings import ENVELOPE, box, building, city_gml, polygon, surfaces
 from tests.io.test_limap2 import TRACKS
 
-from plueckernet.errors import PlueckernetError
 from plueckernet.io import read_lines_report
 from plueckernet.io.limap2 import write_tracks
-
-_ACCEPTED, _REFUSED, _FOREIGN = 0, 3, 4
 
 
 def limap2_seeds() -> tuple[bytes, ...]:
@@ -68,30 +65,5 @@ def ifc_seeds() -> tuple[bytes, ...]:
 
 
 def forked_ifc(path: Path) -> None:
-    """Read IFC in a fork: what is native may end the process, which would be a failure."""
-    read_end, write_end = os.pipe()
-    child = os.fork()
-    if child == 0:
-        code = _FOREIGN
-        try:
-            read_lines_report(path, format="ifc")
-            code = _ACCEPTED
-        except PlueckernetError:
-            code = _REFUSED
-        except BaseException:  # noqa: BLE001 - told to the parent
-            os.write(write_end, traceback.format_exc(limit=-3).encode()[-4000:])
-        finally:
-            os._exit(code)
-    os.close(write_end)
-    try:
-        with os.fdopen(read_end, "rb") as stream:
-            told = stream.read().decode(errors="replace")
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    except BaseException:
-        os.kill(child, 9)
-        os.waitpid(child, 0)
-        raise
-    if code == _REFUSED:
-        raise PlueckernetError("refused")
-    if code != _ACCEPTED:
-        raise RuntimeError(f"the reader ended with {code}: {told}")
+    """Read IFC in a fork."""
+    forked(partial(read_lines_report, path, format="ifc"))

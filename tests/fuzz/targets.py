@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import struct
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
@@ -19,27 +17,21 @@ import torch
 from tests.extraction import test_clouds as clouds
 from tests.extraction.e57_files import with_checksums
 from tests.fuzz.building_seeds import forked_ifc, gml_seeds, ifc_seeds, limap2_seeds, mesh_seeds
+from tests.fuzz.folder_targets import folder_targets
+from tests.fuzz.moved_targets import moved_targets
+from tests.fuzz.target import Target, forked_native
 from tests.hostile.files import city, dxf
 from tests.hostile.readers import readers
 
 from plueckernet.errors import MissingDependencyError
 from plueckernet.extraction import read_points
-from plueckernet.extraction.clouds import native, native_child, surveys
+from plueckernet.extraction.clouds import surveys
 from plueckernet.geometry import LineSet
 from plueckernet.io import FORMATS, read_lines_report, write_lines
 from plueckernet.io.source import Source
 from plueckernet.models.weights import load_card, pretrained_path, read_tensors
 
 CORPUS = Path(__file__).with_name("corpus")  # inputs that once failed, by target
-
-
-@dataclass(frozen=True)
-class Target:
-    """A reader of files with this name."""
-
-    read: Callable[[Path], object]
-    file: str
-    seeds: tuple[bytes, ...]
 
 
 def lines() -> LineSet:
@@ -55,6 +47,10 @@ NAMES = (
     "lines-csv", "lines-txt", "lines-any", "points-xyz", "points-csv", "points-txt",
     "points-pts", "points-ply", "points-pcd", "points-vtk", "points-npy", "points-las", "points-laz", "points-e57",
     "pickle", "structured3d", "config", "index", "trajectory-tum", "trajectory-kitti", "card", "weights", "result",
+    "moved-lines", "moved-dxf", "moved-obj", "moved-tracks", "moved-ply", "moved-pcd", "moved-npy", "moved-bin",
+    "moved-text", "moved-tum", "moved-kitti", "moved-mesh", "moved-glb", "moved-las", "moved-laz", "moved-e57",
+    "moved-model", "joined-structures", "colmap", "colmap-text", "line-index", "control", "pairs", "pose",
+    "kept-edge", "recorded", "checkpoint", "tum", "tum-associations", "7scenes", "kitti", "apollo", "authors",
 )  # fmt: skip
 
 
@@ -62,6 +58,7 @@ NAMES = (
 def targets() -> dict[str, Target]:
     """All targets whose packages are installed; making their seeds takes a few seconds."""
     made = dict(_line_targets()) | dict(_building_targets()) | dict(_cloud_targets()) | _other_targets()
+    made |= dict(moved_targets(_SEEDS, _cloud_seeds())) | dict(folder_targets())
     return {name: _with_corpus(name, target) for name, target in made.items()}
 
 
@@ -103,57 +100,35 @@ def _zipped(path: Path) -> object:
 
 def _cloud_targets() -> Iterator[tuple[str, Target]]:
     """Every format of clouds, LAZ and E57 in a fork for each input."""
-    by_format: dict[str, list[bytes]] = {}
+    for suffix, seeds in _cloud_seeds().items():
+        reader = {"laz": _forked_las, "e57": _forked_e57}.get(suffix, read_points)
+        yield f"points-{suffix}", Target(reader, f"cloud.{suffix}", seeds)
+
+
+@cache
+def _cloud_seeds() -> dict[str, tuple[bytes, ...]]:
+    """By suffix; those of formats whose packages are not installed are missing."""
+    by_format: dict[str, tuple[bytes, ...]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, write in clouds.WRITERS.items():
             path = Path(folder) / name
             with suppress(MissingDependencyError, Exception):
                 write(path)
-                by_format.setdefault(path.suffix[1:], []).append(path.read_bytes()[:8192])
-    for suffix, seeds in by_format.items():
-        reader = {"laz": _forked_las, "e57": _forked_e57}.get(suffix, read_points)
-        yield f"points-{suffix}", Target(reader, f"cloud.{suffix}", tuple(seeds))
+                by_format[path.suffix[1:]] = (*by_format.get(path.suffix[1:], ()), path.read_bytes()[:8192])
+    return by_format
 
 
 def _forked_las(path: Path) -> None:
     source = Source(path)
-    header = surveys._las_header(source, path.stat().st_size)
-    if header.compressed:
-        surveys._check_laz(source, header, path.stat().st_size)
-        _forked(source, "las")
+    if surveys.check_las(source).compressed:
+        forked_native(source, "las")
 
 
 def _forked_e57(path: Path) -> None:
     path.write_bytes(with_checksums(path.read_bytes()))  # otherwise nearly all inputs are refused by them
     source = Source(path)
-    surveys.check_xml_bytes(surveys._e57_xml(source), source)
-    _forked(source, "e57")
-
-
-def _forked(source: Source, kind: str) -> None:
-    """What `native_chunks` does, in a fork instead of a new interpreter: a hundred times faster."""
-    ends = os.pipe()
-    child = os.fork()
-    if child == 0:
-        with suppress(BaseException):
-            os.close(ends[0])
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            with os.fdopen(ends[1], "wb") as out:
-                native_child.main(kind, str(source.path), 1000, source.path.stat().st_size, out)
-        os._exit(0)
-    os.close(ends[1])
-    try:
-        with os.fdopen(ends[0], "rb") as stream:
-            for _ in native.received_chunks(stream, lambda: _status(child), source, kind):
-                pass
-    finally:
-        with suppress(ProcessLookupError, ChildProcessError):
-            os.kill(child, 9)
-            os.waitpid(child, 0)
-
-
-def _status(child: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    surveys.check_e57(source)
+    forked_native(source, "e57")
 
 
 def _other_targets() -> dict[str, Target]:

@@ -50,7 +50,7 @@ def outcome(target: Target, path: Path) -> tuple[str, str]:
     return "accepted", ""
 
 
-def _hang(*_: object) -> None:
+def raise_hang(*_: object) -> None:
     raise HangError
 
 
@@ -58,7 +58,7 @@ def main(name: str, seed: int, start: int, stop: int, place: str) -> None:
     """Print counts and failures as JSON lines; the number of the current input is kept in the file ``place``."""
     warnings.simplefilter("ignore")
     target = targets()[name]
-    signal.signal(signal.SIGALRM, _hang)
+    signal.signal(signal.SIGALRM, raise_hang)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     counts: dict[str, int] = {}
     told = time.monotonic()

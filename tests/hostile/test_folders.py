@@ -15,6 +15,7 @@ from tests.hostile.files import pcd
 from plueckernet.data.datasets import CloudFrame, open_sequence
 from plueckernet.data.prepared import read_index
 from plueckernet.errors import FormatError
+from plueckernet.io import read_lines
 from plueckernet.sensing import frame_lines
 
 EYE = np.eye(4).tolist()
@@ -127,3 +128,25 @@ def test_the_viewpoint_of_a_scan_reaches_the_extraction(monkeypatch: pytest.Monk
     frame_lines(CloudFrame("a", 0.0, Path("a.pcd")))
     frame_lines(CloudFrame("a", 0.0, Path("a.pcd"), viewpoint=None))
     assert seen == [(0.0, 0.0, 0.0), None]
+
+
+def test_a_mesh_names_only_files_of_its_folder(tmp_path: Path) -> None:
+    pytest.importorskip("trimesh")
+    corners = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0]], "<f4").tobytes()
+    (tmp_path / "secret.bin").write_bytes(corners)
+    (tmp_path / "meshes").mkdir()
+    for uri, is_read in (("../secret.bin", False), (str(tmp_path / "secret.bin"), False), ("corners.bin", True)):
+        (tmp_path / "meshes" / "corners.bin").write_bytes(corners)
+        document = {
+            "asset": {"version": "2.0"}, "scene": 0, "scenes": [{"nodes": [0]}], "nodes": [{"mesh": 0}],
+            "buffers": [{"uri": uri, "byteLength": len(corners)}],
+            "bufferViews": [{"buffer": 0, "byteOffset": 0, "byteLength": len(corners)}],
+            "accessors": [{"bufferView": 0, "componentType": 5126, "count": 3, "type": "VEC3"}],
+            "meshes": [{"primitives": [{"attributes": {"POSITION": 0}}]}],
+        }  # fmt: skip
+        (tmp_path / "meshes" / "a.gltf").write_text(json.dumps(document))
+        if is_read:
+            assert len(read_lines(tmp_path / "meshes" / "a.gltf")) == 3
+        else:
+            with pytest.raises(FormatError, match="is not in the folder of the mesh"):
+                read_lines(tmp_path / "meshes" / "a.gltf")

@@ -175,7 +175,7 @@ def test_bad_input_is_refused(folder: Path, tmp_path: Path, capsys: pytest.Captu
         align_reconstructions(model, model, (lines, lines))
     (tmp_path / "cameras.bin").write_bytes(bytes(3))
     for path in (tmp_path / "none", tmp_path):
-        with pytest.raises(FormatError, match="COLMAP model"):
+        with pytest.raises(FormatError, match=r"COLMAP model|ends too early"):
             read_reconstruction(path)
 
 
@@ -233,3 +233,19 @@ def test_limap_reads_the_merged_model_of_a_model_that_it_wrote(tmp_path: Path) -
         assert edge.point_idx == (7 if image == 10 else len(made.POINTS) + 7)
         assert structures.structure2d(image).wireframe.count_edges() == 1
     same_model(pycolmap.Reconstruction(str(target)), made.reconstruction(2))
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "reason"),
+    [
+        ("frames.bin", lambda data: data[:-4], "frames.bin: the file ends too early"),
+        ("points3D.bin", lambda _: bytes(8), "there is no point"),
+        ("images.bin", lambda _: bytes(8), "Image with ID 10 does not exist"),
+    ],
+)
+def test_models_that_do_not_hold_what_they_declare(tmp_path: Path, name, damage, reason: str) -> None:
+    """COLMAP itself reads on at the end of files, and points may refer to what is not there."""
+    file = made.write_model(tmp_path / "a", made.reconstruction(1), None) / name
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(FormatError, match=reason):
+        read_reconstruction(tmp_path / "a")

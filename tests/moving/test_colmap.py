@@ -44,6 +44,13 @@ def test_a_text_model_keeps_all_but_coordinates(tmp_path: Path) -> None:
     assert (tmp_path / "b" / "cameras.txt").read_text() == (tmp_path / "a" / "cameras.txt").read_text()
 
 
+def test_a_damaged_model_leaves_nothing(tmp_path: Path) -> None:
+    (text_model(tmp_path / "a") / "points3D.txt").write_text("3 1 2\n")
+    with pytest.raises(FormatError, match=r"points3D.txt:1: expected the number of a point"):
+        move_file(tmp_path / "a", tmp_path / "b", POSE)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
 def test_a_camera_sees_the_same(tmp_path: Path) -> None:
     move_file(text_model(tmp_path / "a"), tmp_path / "b", Similarity.from_pose(POSE, 2.5))
     views = []

@@ -262,6 +262,47 @@ def test_faces_of_obj_stay(tmp_path: Path) -> None:
     assert lines[5:] == ["f 1 2 3", "l 1 2"]
 
 
+def test_only_the_vertices_are_promoted(tmp_path: Path) -> None:
+    """Whole numbers become doubles, other elements and properties stay."""
+    header = (
+        "ply\nformat binary_little_endian 1.0\nelement camera 1\nproperty float x\nelement vertex 2\nproperty int x\n"
+        "property int y\nproperty int z\nproperty float xy\nend_header\n"
+    )
+    body = np.float32(7).tobytes() + b"".join(
+        np.int32(row).tobytes() + np.float32(5).tobytes() for row in np.eye(3)[:2]
+    )
+    (tmp_path / "a.ply").write_bytes(header.encode() + body)
+    move_file(tmp_path / "a.ply", tmp_path / "b.ply", POSE)
+    np.testing.assert_allclose(read_points(tmp_path / "b.ply"), POSE @ np.eye(3)[:2], atol=1e-12)
+    moved = (tmp_path / "b.ply").read_bytes()
+    assert b"element camera 1\nproperty float x\nelement vertex 2\nproperty double x\n" in moved
+    assert moved.endswith(np.float32(5).tobytes())
+
+
+def test_blank_lines_of_ply_are_no_vertices(tmp_path: Path) -> None:
+    header = PLY.format(kind="ascii", type="float").replace("vertex 50", "vertex 3")
+    (tmp_path / "a.ply").write_text(header + "\n" + "1 2 3 0 0 1 9\n" * 3 + "3 0 1 2\n")
+    move_file(tmp_path / "a.ply", tmp_path / "b.ply", POSE)
+    np.testing.assert_allclose(read_points(tmp_path / "b.ply"), POSE @ np.array([[1.0, 2, 3]] * 3), atol=1e-12)
+    assert (tmp_path / "b.ply").read_text().endswith("\n3 0 1 2\n")
+
+
+@pytest.mark.parametrize("name", ["a.xyz", "a.txt"])
+def test_rows_that_cannot_be_moved_are_not_copied(tmp_path: Path, name: str) -> None:
+    columns = 3 if name == "a.xyz" else 6
+    (tmp_path / name).write_text(f"{'1 ' * columns}\n{'2 ' * columns}\n{'1,5 ' * columns}\n")
+    with pytest.raises(FormatError, match=f"{name}:3: expected"):
+        move_file(tmp_path / name, tmp_path / f"moved-{name}", POSE)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_folder_that_has_the_input_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "a" / "a").mkdir(parents=True)
+    (tmp_path / "a" / "a" / "track_3.txt").write_text("0 0 0 1 0 0\n")
+    with pytest.raises(InputError, match="its own input"):
+        move_file(tmp_path / "a" / "a", tmp_path / "a", POSE)
+
+
 def test_what_cannot_be_moved_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="no such file"):
         move_file(tmp_path / "a.obj", tmp_path / "b.obj", POSE)

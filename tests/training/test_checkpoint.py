@@ -9,6 +9,8 @@ import torch
 from plueckernet.errors import FormatError, InputError
 from plueckernet.training import checkpoint as module
 from plueckernet.training.checkpoint import Checkpoint, find_checkpoint, load_checkpoint, save_checkpoint
+from plueckernet.training.config import load_config
+from plueckernet.training.export import export_weights
 
 
 def made(number: float) -> Checkpoint:
@@ -95,3 +97,11 @@ def test_missing_weights_are_reported(tmp_path):
     (folder / "state.json").write_text(json.dumps({}))
     with pytest.raises(FormatError, match="no weights"):
         load_checkpoint(folder)
+
+
+def test_the_name_of_a_checkpoint_does_not_lead_elsewhere(tmp_path):
+    config = load_config("tiny").to_tables() | {"name": "../elsewhere"}
+    state = {"version": "0", "step": 1, "best": {}, "config": config}
+    save_checkpoint(tmp_path / "last", Checkpoint({"model": {"w": torch.ones(2)}}, state))
+    with pytest.raises(FormatError, match=r"'\.\./elsewhere' is not that of a file"):
+        export_weights(tmp_path / "last", tmp_path / "out")

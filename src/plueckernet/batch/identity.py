@@ -79,7 +79,9 @@ def check_same(earlier: Any, wanted: Identity, folder: Path, *, retry: bool) -> 
     difference = _first_difference(earlier.get("registration", {}), wanted["registration"])
     if difference is not None:
         raise InputError(f"{folder}: was begun with another registration: {difference}; {advice}")
-    recorded = earlier.get("maps", {})
+    recorded = earlier.get("maps")
+    if not isinstance(recorded, dict):
+        raise InputError(f"{folder}: has results of another version; choose another folder")
     for path, mark in wanted["maps"].items():
         if recorded.get(path) != mark and not (retry and recorded.get(path) is None):
             mended = "; --retry registers pairs of maps that have become readable" if recorded.get(path) is None else ""

@@ -10,9 +10,11 @@ from typing import Any
 
 from plueckernet.batch.pairs import BatchPair
 from plueckernet.errors import MissingDependencyError
+from plueckernet.io.files import parsed_json
 from plueckernet.result import RegistrationResult
 
 ERROR = "error"  # the status of a pair that could not be computed
+REQUIRED = ("number", "name", "source", "target", "status", "reason")  # columns without empty cells
 ResultRow = dict[str, Any]
 
 
@@ -37,7 +39,7 @@ class BatchRow:
         """The result of the registration; None for an error."""
         if self.document is None:
             return None
-        return RegistrationResult.from_dict(json.loads(self.document), f"pair {self.number}")
+        return RegistrationResult.from_dict(parsed_json(self.document, f"pair {self.number}"), f"pair {self.number}")
 
 
 def result_row(number: int, pair: BatchPair, result: RegistrationResult) -> ResultRow:

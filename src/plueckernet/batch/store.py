@@ -21,10 +21,10 @@ from typing import Any
 
 from plueckernet.batch.identity import Identity, check_same
 from plueckernet.batch.locks import driving
-from plueckernet.batch.rows import ERROR, BatchRow, ResultRow, load_pyarrow, row_schema
+from plueckernet.batch.rows import ERROR, REQUIRED, BatchRow, ResultRow, load_pyarrow, row_schema
 from plueckernet.errors import FormatError, InputError
 from plueckernet.io.atomic import atomic_write, atomic_write_bytes, clear_leftovers
-from plueckernet.io.files import read_json
+from plueckernet.io.files import check_regular, read_json
 
 _ROWS = 1000  # most rows of a file
 _SECONDS = 30.0  # between two files, if there are new rows
@@ -150,7 +150,7 @@ def _readable(file: Path) -> ResultRow | None:
     """A pending row; None if a power failure has left something else."""
     with suppress(FormatError):
         row = read_json(file)
-        if isinstance(row, dict) and "number" in row:
+        if isinstance(row, dict) and type(row.get("number")) is int and "status" in row:
             return row
     return None
 
@@ -164,8 +164,17 @@ def write_table(file: Path, rows: Iterable[ResultRow]) -> None:
 
 
 def _read_table(file: Path, columns: list[str] | None) -> Any:
+    """Columns of a file; those that are missing, of another type or empty where none may be raise."""
     pyarrow = load_pyarrow()
+    check_regular(file)
     try:
-        return pyarrow.parquet.ParquetFile(file).read(columns=columns)
-    except (OSError, ValueError, KeyError) as error:
-        raise FormatError(file, f"not a file of results: {str(error).splitlines()[0]}") from error
+        table = pyarrow.parquet.ParquetFile(file).read(columns=columns)
+    except (OSError, ValueError, KeyError, TypeError, MemoryError, pyarrow.ArrowException) as error:
+        raise FormatError(file, f"not a file of results: {(str(error).splitlines() or [''])[0]}") from error
+    for field in row_schema(pyarrow):
+        if columns is None or field.name in columns:
+            if table.column_names.count(field.name) != 1 or table.schema.field(field.name).type != field.type:
+                raise FormatError(file, f"not a file of results: no column {field.name} of the type {field.type}")
+            if field.name in REQUIRED and table.column(field.name).null_count:
+                raise FormatError(file, f"not a file of results: no value of {field.name}")
+    return table

@@ -12,14 +12,11 @@ if TYPE_CHECKING:
 def read_pose(path: Path) -> Transform:
     """``target_T_source`` of a result, or a matrix; a failed registration raises :class:`FormatError`."""
     from plueckernet.errors import FormatError
+    from plueckernet.io.files import read_bytes
     from plueckernet.io.matrices import read_matrix
     from plueckernet.result import RegistrationResult
 
-    try:
-        is_json = path.read_bytes().lstrip()[:1] == b"{"
-    except OSError as error:
-        raise FormatError(path, (error.strerror or str(error)).lower()) from error
-    if not is_json:
+    if not read_bytes(path).lstrip().startswith(b"{"):
         return read_matrix(path)
     result = RegistrationResult.load(path)
     if result.target_T_source is None:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Int64
+from torch import Tensor
 
 from plueckernet.data.protocols import LinePair
 from plueckernet.errors import FormatError, InputError
@@ -119,12 +121,24 @@ def prepared_pairs(folder: str | Path, split: str) -> Iterator[LinePair]:
     files = {scene.name: Path(folder) / scene.file for scene in index.scenes}
     for pair in index.pairs:
         if pair.split == split:
+            source, target = read_lines(files[pair.source]), read_lines(files[pair.target])
             yield LinePair(
-                source=read_lines(files[pair.source]),
-                target=read_lines(files[pair.target]),
+                source=source,
+                target=target,
                 target_T_source=_pose(pair.target_T_source, Path(folder) / INDEX),
-                matches=torch.tensor(pair.matches or [], dtype=torch.int64).reshape(-1, 2),
+                matches=_matches(pair, (len(source), len(target)), Path(folder) / INDEX),
             )
+
+
+def _matches(pair: PairEntry, counts: tuple[int, int], path: Path) -> Int64[Tensor, "k 2"]:
+    """The rows of both maps that match; rows that they do not have raise."""
+    try:
+        matches = torch.tensor(pair.matches or [], dtype=torch.int64).reshape(-1, 2)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise FormatError(path, f"not matches of {pair.source!a:.60} and {pair.target!a:.60}: {error}") from error
+    if bool(((matches < 0) | (matches >= torch.tensor(counts))).any()):
+        raise FormatError(path, f"matches of lines that {pair.source!a:.60} and {pair.target!a:.60} do not have")
+    return matches
 
 
 def _pose(matrix: MatrixRows, path: Path) -> Pose:

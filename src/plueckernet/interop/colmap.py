@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from plueckernet.errors import FormatError, MissingDependencyError
+from plueckernet.errors import FormatError, InputError, MissingDependencyError
 from plueckernet.geometry.similarity import Similarity, Transform
+from plueckernet.io.colmap_files import check_model
+from plueckernet.io.native import run_native
+from plueckernet.io.source import Source
 
 SOURCE_FOLDER = "source"  # before the names of the images of the source, where both models have a name
 
@@ -49,10 +52,16 @@ def to_sim3d(motion: Transform) -> Any:
 
 
 def read_reconstruction(path: Path) -> Any:
-    """The `pycolmap.Reconstruction` of a folder; what it cannot read raises :class:`FormatError`."""
+    """The `pycolmap.Reconstruction` of a folder; what it cannot read raises :class:`FormatError`.
+
+    Its binary files are checked first. Then it is read in a child process, where a crash or memory without end is an
+    error, and only then in this one.
+    """
     pycolmap = load_pycolmap()
     if not path.is_dir():
         raise FormatError(path, "no such folder; expected a COLMAP model")
+    check_model(path)
+    run_native(Source(path), "colmap", "a COLMAP model")
     try:
         return pycolmap.Reconstruction(str(path))
     except (ValueError, RuntimeError, IndexError, KeyError) as error:
@@ -63,9 +72,16 @@ def read_reconstruction(path: Path) -> Any:
 def merge_reconstructions(source: Any, target: Any) -> MergedReconstruction:
     """Two reconstructions of one frame as one; cameras, rigs, frames, images and points of the source get new numbers.
 
-    Points and images are not fused: a point that both models have is there twice. Neither model is changed.
+    Points and images are not fused: a point that both models have is there twice. Neither model is changed. Models that
+    contradict themselves raise :class:`InputError`.
     """
-    pycolmap = load_pycolmap()
+    try:
+        return _merged(source, target, load_pycolmap())
+    except (ValueError, RuntimeError, IndexError, KeyError, TypeError) as error:  # those of pycolmap
+        raise InputError(f"the models cannot be merged: {error}") from error
+
+
+def _merged(source: Any, target: Any, pycolmap: Any) -> MergedReconstruction:
     merged = copy.deepcopy(target)
     numbers = _new_numbers(source, target)
     taken = {image.name for image in target.images.values()}

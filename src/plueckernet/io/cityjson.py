@@ -25,7 +25,8 @@ _Json = dict[str, Any]
 
 def recognises(source: Source) -> bool:
     """Whether the file starts like a JSON object; its type may stand at the end."""
-    return not source.is_binary and source.head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
+    is_object = source.head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
+    return is_object and not source.is_binary and source.path.suffix.lower() != ".gltf"  # a mesh in JSON
 
 
 def read(source: Source) -> RawLines:

@@ -42,7 +42,7 @@ def recognises(source: Source) -> bool:
 
 def read(source: Source) -> RawLines:
     """Read the straight lines of a DXF drawing."""
-    document = _open(source)
+    document = open_drawing(source)
     try:
         content = _Collector(source).content(document.modelspace())
         units = int(document.header.get("$INSUNITS", 0))
@@ -182,7 +182,8 @@ def _visible_edges(face: Face3d) -> Iterator[_Segment]:
             yield corners[place].xyz, corners[(place + 1) % 4].xyz
 
 
-def _open(source: Source) -> Drawing:
+def open_drawing(source: Source) -> Drawing:
+    """The drawing of a file, also of one that only the recovering reader accepts."""
     try:
         from ezdxf import recover
         from ezdxf.filemanagement import readfile

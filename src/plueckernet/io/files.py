@@ -42,13 +42,16 @@ def read_text(path: Path) -> str:
 
 def read_json(path: Path) -> Any:
     """The value of a JSON file."""
+    return parsed_json(read_text(path), path)
+
+
+def parsed_json(text: str, path: str | Path) -> Any:
+    """The value of JSON; ``path`` is for messages."""
     try:
-        return json.loads(read_text(path))
+        return json.loads(text)
     except json.JSONDecodeError as error:
         raise FormatError(path, f"not JSON: {error.msg} (column {error.colno})", error.lineno) from None
     except RecursionError:
         raise FormatError(path, "not JSON: nested too deeply") from None
-    except FormatError:
-        raise
     except ValueError as error:  # a number of thousands of digits
         raise FormatError(path, f"not JSON: {error}") from None

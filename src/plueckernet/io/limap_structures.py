@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from plueckernet.io.atomic import atomic_write_bytes
+from plueckernet.io.files import read_bytes
 from plueckernet.io.source import Source
 
 SEGMENTS = "structures2d.bin"
@@ -77,7 +78,7 @@ class _Reader:
     """The bytes of a file, one after the other."""
 
     def __init__(self, source: Source) -> None:
-        self._source, self._data, self._place = source, source.path.read_bytes(), 0
+        self._source, self._data, self._place = source, read_bytes(source.path), 0
 
     def take(self, size: int) -> bytes:
         if self._place + size > len(self._data):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import numpy as np
 
 from plueckernet.errors import MissingDependencyError
 from plueckernet.io.meshes import mesh_feature_edges
-from plueckernet.io.source import RawLines, Source
+from plueckernet.io.source import RawLines, Source, shown
 
 _SIGNATURES = (b"glTF", b"OFF", b"solid ")
 
@@ -20,16 +21,8 @@ def recognises(source: Source) -> bool:
 
 def read(source: Source) -> RawLines:
     """Read the edges at which the mesh ends, and those at which its faces meet at 20° or more."""
-    try:
-        import trimesh
-    except ImportError:
-        raise MissingDependencyError("trimesh", "mesh") from None
-    logging.getLogger("trimesh").setLevel(logging.ERROR)
-    try:
-        mesh = trimesh.load(source.path, force="mesh", process=False, file_type=_file_type(source))
-    except Exception as error:  # every format has its own parser and errors
-        raise source.error(f"not readable as a mesh: {error}") from error
-    if not isinstance(mesh, trimesh.Trimesh):
+    mesh = load_mesh(source, force="mesh")
+    if not hasattr(mesh, "faces"):
         raise source.error("the file has no faces")
     faces = np.asarray(mesh.faces, dtype=np.int64)
     if not len(faces):
@@ -38,6 +31,28 @@ def read(source: Source) -> RawLines:
         raise source.error(f"a face has a vertex that is none of the {len(mesh.vertices)} vertices of the file")
     edges = mesh_feature_edges(np.asarray(mesh.vertices, dtype=np.float64), faces)
     return RawLines(edges, notes=(f"{len(faces)} triangles read as their {len(edges)} feature edges",))
+
+
+def load_mesh(source: Source, **options: str) -> Any:
+    """What trimesh reads of a file; files that it names have to be in its folder or below."""
+    try:
+        import trimesh
+    except ImportError:
+        raise MissingDependencyError("trimesh", "mesh") from None
+
+    class OwnFolder(trimesh.resolvers.FilePathResolver):
+        def get(self, name: str) -> Any:
+            folder = source.path.parent.resolve()
+            if not (folder / name.strip()).resolve().is_relative_to(folder):
+                raise ValueError(f"{shown(name)} is not in the folder of the mesh")
+            return super().get(name)
+
+    logging.getLogger("trimesh").setLevel(logging.ERROR)
+    try:
+        resolver = OwnFolder(str(source.path))
+        return trimesh.load(source.path, process=False, file_type=_file_type(source), resolver=resolver, **options)
+    except Exception as error:  # every format has its own parser and errors
+        raise source.error(f"not readable as a mesh: {error}") from error
 
 
 def _file_type(source: Source) -> str | None:

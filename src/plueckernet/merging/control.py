@@ -15,6 +15,7 @@ from torch import Tensor
 
 from plueckernet.errors import DegenerateError, FormatError, InputError
 from plueckernet.geometry import Pose, Similarity
+from plueckernet.io.files import read_text
 from plueckernet.merging import sim3
 
 MIN_POINTS = 3
@@ -98,15 +99,15 @@ def read_control_points(path: str | Path) -> list[ControlPoint]:
     world x, y, z. Lines that start with # are skipped.
     """
     path = Path(path)
+    reader = csv.reader(read_text(path).splitlines())
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FormatError(path, f"cannot be read: {error}") from error
-    rows = [
-        (number, [cell.strip() for cell in row])
-        for number, row in enumerate(csv.reader(text.splitlines()), 1)
-        if row and any(cell.strip() for cell in row) and not row[0].lstrip().startswith("#")
-    ]
+        rows = [
+            (reader.line_num, [cell.strip() for cell in row])
+            for row in reader
+            if row and any(cell.strip() for cell in row) and not row[0].lstrip().startswith("#")
+        ]
+    except csv.Error as error:
+        raise FormatError(path, f"not CSV: {error}", reader.line_num) from None
     if not rows:
         raise FormatError(path, "there are no control points")
     header = _header(rows[0][1])

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from plueckernet.estimation.judgement import Status
+from plueckernet.geometry.arrays import as_floats
 from plueckernet.result import RegistrationResult
 
 MIN_CONFIDENCE = 0.01  # of a hypothesis that enters the graph
@@ -95,8 +96,8 @@ class MapEdge:
         """What :meth:`to_dict` wrote."""
         hypotheses = tuple(
             EdgeHypothesis(
-                torch.tensor(entry["target_T_source"], dtype=torch.float64),
-                torch.tensor(entry["covariance"], dtype=torch.float64),
+                as_floats(entry["target_T_source"], "target_T_source", (4, 4)),
+                as_floats(entry["covariance"], "covariance", (7, 7)),
                 float(entry["confidence"]),
             )
             for entry in document["hypotheses"]

@@ -45,7 +45,7 @@ class PairStore:
             return None
         try:
             return MapEdge.from_dict(source, target, read_json(path))
-        except (FormatError, KeyError, TypeError, ValueError):
+        except (FormatError, KeyError, TypeError, ValueError, RuntimeError, OverflowError):
             return None
 
     def save(self, edge: MapEdge) -> None:

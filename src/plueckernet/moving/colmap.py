@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from plueckernet.errors import InputError
 from plueckernet.geometry.pose import Pose, Similarity, quaternion_from_rotation
 from plueckernet.io.limap2 import FOLDER, LineTrack, lines_file, read_tracks, write_tracks
 from plueckernet.io.source import Source, numbers
+from plueckernet.moving.replacing import replacing
 
 _POSE = struct.Struct("<7d")  # quaternion w x y z, translation
 _U64 = struct.Struct("<Q")
@@ -38,15 +39,17 @@ def move_model(path: Path, out: Path, motion: Similarity) -> list[str]:
     if abs(float(motion.scale) - 1) > 1e-12 and any((path / f"rigs{kind}").is_file() for kind in (".bin", ".txt")):
         raise InputError(f"{path}: a model with rigs can only be moved by a rigid motion, not scaled")
     notes: list[str] = []
-    out.mkdir(parents=True, exist_ok=True)
-    for file in sorted(entry for entry in path.iterdir() if entry.is_file()):
-        mover = _MOVERS.get(file.name)
-        if mover is None:
-            shutil.copyfile(file, out / file.name)
-        else:
-            mover(file, out / file.name, motion)
-    if (path / FOLDER).is_dir():
-        notes += move_structures(path / FOLDER, out / FOLDER, motion)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(out) as temporary:
+        temporary.mkdir()
+        for file in sorted(entry for entry in path.iterdir() if entry.is_file()):
+            mover = _MOVERS.get(file.name)
+            if mover is None:
+                shutil.copyfile(file, temporary / file.name)
+            else:
+                mover(file, temporary / file.name, motion)
+        if (path / FOLDER).is_dir():
+            notes += move_structures(path / FOLDER, temporary / FOLDER, motion)
     return notes
 
 
@@ -58,7 +61,7 @@ def move_structures(path: Path, out: Path, motion: Similarity) -> list[str]:
     out.mkdir(parents=True, exist_ok=True)
     move_line_file(file, out / file.name, motion)
     groups = file.with_name(f"groups3D{file.suffix}")
-    if groups.is_file() and _count(groups) > 0:
+    if groups.is_file() and not _is_empty(groups):
         for name in _EMPTY_STRUCTURES:
             (out / name).write_bytes(_U64.pack(0))
         write_tracks(out / "lines3D.bin", read_tracks(Source(out / file.name)))
@@ -84,14 +87,18 @@ def moved_tracks(tracks: list[LineTrack], motion: Similarity) -> list[LineTrack]
     ]
 
 
-def _count(file: Path) -> int:
-    data = file.read_bytes()
-    return int(_U64.unpack(data[:8])[0]) if file.suffix == ".bin" else int((data.split() or [b"0"])[0])
+def _is_empty(file: Path) -> bool:
+    """Whether a file begins with the count zero."""
+    start = Source(file).head
+    return not any(start[:8]) if file.suffix == ".bin" else (start.split() or [b"0"])[0] == b"0"
 
 
-def _moved_pose(values: list[float] | tuple[float, ...], motion: Similarity) -> list[float]:
+def _moved_pose(values: list[float] | tuple[float, ...], motion: Similarity, source: Source) -> list[float]:
     """Quaternion and translation of a pose from the world, after the world has moved."""
-    pose = Pose.from_quaternion(values[:4], values[4:7])
+    try:
+        pose = Pose.from_quaternion(values[:4], values[4:7])
+    except InputError as error:
+        raise source.error(str(error)) from error
     rotation = pose.rotation @ motion.rotation.mT
     shift = motion.scale * pose.translation - (rotation @ motion.translation[:, None])[:, 0]
     return [*quaternion_from_rotation(rotation).tolist(), *shift.tolist()]
@@ -103,9 +110,14 @@ def _text_rows(file: Path) -> Iterator[tuple[Source, int, str]]:
         yield source, number, line.rstrip("\r\n")
 
 
+def _text(out: Path) -> TextIO:
+    """A file for text; bytes that are not UTF-8 stay as they are."""
+    return out.open("w", encoding="utf-8", errors="surrogateescape")
+
+
 def _images_text(file: Path, out: Path, motion: Similarity) -> None:
     """Every second row, which may be empty, lists the points of the image above it."""
-    with out.open("w", encoding="utf-8") as handle:
+    with _text(out) as handle:
         is_pose = True
         for source, number, line in _text_rows(file):
             if line.startswith("#") or (is_pose and not line.strip()):
@@ -116,7 +128,7 @@ def _images_text(file: Path, out: Path, motion: Similarity) -> None:
 
 
 def _frames_text(file: Path, out: Path, motion: Similarity) -> None:
-    with out.open("w", encoding="utf-8") as handle:
+    with _text(out) as handle:
         for source, number, line in _text_rows(file):
             skip = line.startswith("#") or not line.strip()
             handle.write(f"{line if skip else _pose_row(line, 2, source, number, motion)}\n")
@@ -127,16 +139,18 @@ def _pose_row(line: str, first: int, source: Source, number: int, motion: Simila
     if len(fields) < first + 8:
         raise source.error("expected a quaternion and a translation", number)
     values = numbers(fields[first : first + 7], source, number)
-    return " ".join([*fields[:first], *map(repr, _moved_pose(values, motion)), *fields[first + 7 :]])
+    return " ".join([*fields[:first], *map(repr, _moved_pose(values, motion, source)), *fields[first + 7 :]])
 
 
 def _points_text(file: Path, out: Path, motion: Similarity) -> None:
-    with out.open("w", encoding="utf-8") as handle:
+    with _text(out) as handle:
         for source, number, line in _text_rows(file):
             fields = line.split(maxsplit=4)
             if line.startswith("#") or not fields:
                 handle.write(f"{line}\n")
                 continue
+            if len(fields) < 4:
+                raise source.error("expected the number of a point and its coordinates", number)
             point = motion @ numbers(fields[1:4], source, number)
             handle.write(" ".join([fields[0], *map(repr, point.tolist()), *fields[4:]]) + "\n")
 
@@ -144,14 +158,19 @@ def _points_text(file: Path, out: Path, motion: Similarity) -> None:
 class _Copier:
     """Copies a binary file piece by piece, with some pieces changed."""
 
-    def __init__(self, source: BinaryIO, target: BinaryIO, path: Path) -> None:
-        self._source, self._target, self._path = source, target, path
+    def __init__(self, handle: BinaryIO, target: BinaryIO, path: Path) -> None:
+        self._handle, self._target, self._source = handle, target, Source(path)
+        self._left = path.stat().st_size
 
     def take(self, size: int) -> bytes:
-        data = self._source.read(size)
-        if len(data) != size:
-            raise Source(self._path).error("the file ends too early")
-        return data
+        self._left -= size
+        if self._left < 0:  # before memory is allocated for it
+            raise self._source.error("the file ends too early")
+        return self._handle.read(size)
+
+    def end(self) -> None:
+        if self._left:
+            raise self._source.error(f"expected the end, found {self._left} more bytes")
 
     def put(self, data: bytes) -> None:
         self._target.write(data)
@@ -165,7 +184,7 @@ class _Copier:
         return int(_U64.unpack(self.copy(8))[0])
 
     def move_pose(self, motion: Similarity) -> None:
-        self.put(_POSE.pack(*_moved_pose(_POSE.unpack(self.take(_POSE.size)), motion)))
+        self.put(_POSE.pack(*_moved_pose(_POSE.unpack(self.take(_POSE.size)), motion, self._source)))
 
     def copy_name(self) -> None:
         while self.copy(1) != b"\0":
@@ -181,6 +200,7 @@ def _images_binary(file: Path, out: Path, motion: Similarity) -> None:
             copier.copy(4)  # number of the camera
             copier.copy_name()
             copier.copy(24 * copier.count())  # x, y and number of the point in space
+        copier.end()
 
 
 def _points_binary(file: Path, out: Path, motion: Similarity) -> None:
@@ -192,6 +212,7 @@ def _points_binary(file: Path, out: Path, motion: Similarity) -> None:
             copier.put(point.astype("<f8").tobytes())
             copier.copy(3 + 8)  # colour and error
             copier.copy(8 * copier.count())  # image and point of each observation
+        copier.end()
 
 
 def _frames_binary(file: Path, out: Path, motion: Similarity) -> None:
@@ -202,6 +223,7 @@ def _frames_binary(file: Path, out: Path, motion: Similarity) -> None:
             copier.move_pose(motion)
             data = int.from_bytes(copier.copy(4), "little")
             copier.copy(_DATA_ID_BYTES * data)
+        copier.end()
 
 
 _MOVERS = {

@@ -6,13 +6,13 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-
-from plueckernet.errors import FormatError, InputError, MissingDependencyError
+from plueckernet.errors import FormatError, InputError, PlueckernetError
 from plueckernet.extraction.clouds.pcd import recognises_pcd
 from plueckernet.extraction.clouds.surveys import recognises_e57, recognises_las
 from plueckernet.geometry.pose import Pose, Similarity
-from plueckernet.io import limap, limap2, line3dpp, obj, ply, read_lines, trajectories, write_lines
+from plueckernet.io import dxf, limap, limap2, line3dpp, obj, ply, read_lines, trajectories, write_lines
+from plueckernet.io.files import check_regular
+from plueckernet.io.mesh import load_mesh
 from plueckernet.io.registry import format_named, format_of_content
 from plueckernet.io.source import Source, is_number
 from plueckernet.moving import clouds, colmap, tables, vertices
@@ -35,14 +35,16 @@ def move_file(path: Path, out: Path, pose: Pose | Similarity, kind: str | None =
     Raises:
         FormatError: The file cannot be read, or its format cannot be written.
     """
-    if not path.exists():
-        raise FormatError(path, "no such file or directory")
-    if out.resolve() == path.resolve():
+    check_regular(path)
+    if out.resolve() in (path.resolve(), *path.resolve().parents):
         raise InputError(f"{out}: the moved file would replace its own input")
     name = kind if kind is not None else kind_of(path)
     if name not in KINDS:
         raise InputError(f"unknown kind {name!r}; known: {', '.join(KINDS)}")
-    return KINDS[name](path, out, colmap.as_similarity(pose))
+    try:
+        return KINDS[name](path, out, colmap.as_similarity(pose))
+    except OSError as error:
+        raise FormatError(path, (error.strerror or str(error)).lower()) from error
 
 
 def kind_of(path: Path) -> str:
@@ -88,7 +90,8 @@ def _move_lines(path: Path, out: Path, motion: Similarity) -> list[str]:
         return _move_line_folder(path, out, motion)
     name = format_of_content(source).name
     if name in ("txt", "csv"):
-        tables.move_rows(source, out, motion, tables.segment_columns(source))
+        read_lines(path)  # raises where a row is malformed
+        tables.move_rows(source, out, motion, tables.segment_columns(source), tables.table_layout(source))
     elif name == "line3dpp":
         read_lines(path)  # raises where a row is malformed
         tables.move_rows(source, out, motion, tables.line3dpp_columns)
@@ -116,12 +119,15 @@ def _move_line_folder(path: Path, out: Path, motion: Similarity) -> list[str]:
         temporary.mkdir()
         for file in path.iterdir():
             if limap.TRACK_NAME.fullmatch(file.name):
-                first, rest = file.read_text(encoding="utf-8").split("\n", 1)
-                ends = motion @ np.array([float(word) for word in first.split()]).reshape(2, 3)
-                (temporary / file.name).write_text(" ".join(map(repr, ends.reshape(-1).tolist())) + "\n" + rest)
+                _move_track(Source(file), temporary / file.name, motion)
             elif file.is_file():
                 shutil.copyfile(file, temporary / file.name)
     return []
+
+
+def _move_track(source: Source, out: Path, motion: Similarity) -> None:
+    """The first row has the ends."""
+    tables.move_rows(source, out, motion, lambda _, number: [(0, 1, 2), (3, 4, 5)] if number == 1 else [])
 
 
 def _move_alltracks(path: Path, out: Path, motion: Similarity) -> None:
@@ -136,20 +142,18 @@ def _move_alltracks(path: Path, out: Path, motion: Similarity) -> None:
 
 def _move_dxf(path: Path, out: Path, motion: Similarity) -> list[str]:
     """All entities of the model space, in their layers and blocks."""
+    drawing = dxf.open_drawing(Source(path))
+    from ezdxf import transform
+    from ezdxf.math import Matrix44
+
     try:
-        from ezdxf import transform
-        from ezdxf.filemanagement import readfile
-        from ezdxf.lldxf.const import DXFError
-        from ezdxf.math import Matrix44
-    except ImportError:
-        raise MissingDependencyError("ezdxf", "io") from None
-    try:
-        drawing = readfile(path)
-    except (DXFError, OSError, ValueError) as error:
-        raise FormatError(path, f"not readable as DXF: {error}") from error
-    log = transform.inplace(drawing.modelspace(), Matrix44(motion.matrix().mT.flatten().tolist()))
-    with replacing(out) as temporary:
-        drawing.saveas(temporary)
+        log = transform.inplace(drawing.modelspace(), Matrix44(motion.matrix().mT.flatten().tolist()))
+        with replacing(out) as temporary:
+            drawing.saveas(temporary)
+    except PlueckernetError:
+        raise
+    except Exception as error:  # every kind of entity has its own errors
+        raise FormatError(path, f"damaged DXF: {error}") from error
     return [f"{out}: {len(log)} entities could not be moved"] if len(log) else []
 
 
@@ -165,23 +169,21 @@ def _move_obj(path: Path, out: Path, motion: Similarity) -> list[str]:
 
 def _move_mesh(path: Path, out: Path, motion: Similarity) -> list[str]:
     """A mesh that trimesh reads and writes."""
+    scene = load_mesh(Source(path))
     try:
-        import trimesh
-    except ImportError:
-        raise MissingDependencyError("trimesh", "mesh") from None
-    try:
-        scene = trimesh.load(path, process=False)
         scene.apply_transform(motion.matrix().numpy())
         with replacing(out) as temporary:
             scene.export(temporary, file_type=path.suffix[1:].lower())
-    except (ValueError, KeyError, IndexError, TypeError, NotImplementedError) as error:
+    except PlueckernetError:
+        raise
+    except Exception as error:  # every format has its own parser and errors
         raise FormatError(path, f"not readable as a mesh: {error}") from error
     return []
 
 
 def _move_text_cloud(path: Path, out: Path, motion: Similarity) -> list[str]:
     source = Source(path)
-    tables.move_rows(source, out, motion, tables.cloud_columns(source), tables.normal_columns(source))
+    tables.move_rows(source, out, motion, tables.cloud_columns(source), tables.table_layout(source))
     return []
 
 

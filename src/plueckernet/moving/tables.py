@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import islice
+from dataclasses import dataclass, field
+from itertools import count, islice
 from pathlib import Path
 
 import numpy as np
 
 from plueckernet.geometry.pose import Similarity
 from plueckernet.io.atomic import atomic_write
-from plueckernet.io.source import Source, is_number, numbers
+from plueckernet.io.source import Source, is_count, is_number, numbers, shown
 from plueckernet.io.table import COLUMNS
 
 _BLOCK = 50_000  # rows moved at a time
@@ -20,31 +21,43 @@ PickPoints = Callable[[list[str], int], Triples]
 """Which columns of a row hold points, by its fields and its number in the file."""
 
 
-def move_rows(source: Source, out: Path, motion: Similarity, pick: PickPoints, turns: Triples | None = None) -> None:
-    """Copy a text file with the points of each row moved; `turns` are columns of directions, which only turn."""
-    separator = _separator(source)
+@dataclass(frozen=True)
+class Layout:
+    """How a text file is written.
+
+    Attributes:
+        separator: What separates the columns; None for blanks.
+        turns: Columns of directions, which only turn.
+        head: How many rows begin the file that are not moved, and the text that is written instead of them.
+    """
+
+    separator: str | None = None
+    turns: Triples = field(default_factory=list)
+    head: tuple[int, str] = (0, "")
+
+
+def move_rows(source: Source, out: Path, motion: Similarity, pick: PickPoints, layout: Layout = Layout()) -> None:
+    """Copy a text file with the points of each row moved."""
     with atomic_write(out) as handle:
-        rows = source.lines()
+        handle.write(layout.head[1])
+        rows = ((number, line) for number, line in source.lines() if number > layout.head[0])
         while block := list(islice(rows, _BLOCK)):
-            handle.writelines(_moved(block, separator, source, motion, pick, turns or []))
+            handle.writelines(_moved(block, layout, source, motion, pick))
 
 
 def _moved(
-    block: list[tuple[int, str]],
-    separator: str | None,
-    source: Source,
-    motion: Similarity,
-    pick: PickPoints,
-    turns: Triples,
+    block: list[tuple[int, str]], layout: Layout, source: Source, motion: Similarity, pick: PickPoints
 ) -> Iterable[str]:
     texts: list[list[str]] = []
     places: list[tuple[int, tuple[int, int, int], bool]] = []
     values: list[list[float]] = []
     for number, line in block:
         row, mark, comment = line.rstrip("\r\n").partition("#")
-        fields = row.split(separator)
+        fields = row.split(layout.separator)
         triples = pick(fields, number) if row.strip() else []
-        for triple in [*triples, *(turns if triples else [])]:
+        for triple in [*triples, *(layout.turns if triples else [])]:
+            if max(triple) >= len(fields):
+                raise source.error(f"expected {max(triple) + 1} columns, found {len(fields)}", number)
             places.append((len(texts), triple, triple in triples))
             values.append(numbers([fields[column] for column in triple], source, number))
         texts.append([*fields, mark + comment] if triples else [line.rstrip("\r\n")])
@@ -53,8 +66,14 @@ def _moved(
     for index, (place, triple, is_point) in enumerate(places):
         for column, value in zip(triple, (moved if is_point else turned)[index].tolist(), strict=True):
             texts[place][column] = repr(value)
-    joint = " " if separator is None else separator
+    joint = " " if layout.separator is None else layout.separator
     return (f"{joint.join(fields[:-1])}{fields[-1]}\n" if len(fields) > 1 else f"{fields[0]}\n" for fields in texts)
+
+
+def table_layout(source: Source) -> Layout:
+    """That of a table, in which commas or semicolons may separate, and columns may be named nx, ny and nz."""
+    normals = _named(source, "nx", "ny", "nz")
+    return Layout(_separator(source), [] if normals is None else [normals])
 
 
 def _separator(source: Source) -> str | None:
@@ -81,19 +100,18 @@ def names_points(source: Source) -> bool:
     return _named(source, "x", "y", "z") is not None
 
 
-def normal_columns(source: Source) -> Triples:
-    """The columns named nx, ny and nz."""
-    triple = _named(source, "nx", "ny", "nz")
-    return [] if triple is None else [triple]
-
-
 def cloud_columns(source: Source) -> PickPoints:
     """Rows of a cloud: the columns named x, y and z, or the first three of rows of numbers."""
     triple = _named(source, "x", "y", "z") or (0, 1, 2)
+    rows = count()
 
-    def pick(fields: list[str], _number: int) -> Triples:
-        enough = len(fields) > max(triple) and all(is_number(fields[column]) for column in triple)
-        return [triple] if enough else []  # a header, or the number of points of PTS
+    def pick(fields: list[str], number: int) -> Triples:
+        is_first = next(rows) == 0
+        if len(fields) > max(triple) and all(is_number(fields[column]) for column in triple):
+            return [triple]
+        if is_first or (len(fields) == 1 and is_count(fields[0])):
+            return []  # a header, or the number of points of PTS
+        raise source.error(f"expected coordinates, found {shown(' '.join(fields))}", number)
 
     return pick
 

@@ -32,6 +32,8 @@ def export_weights(
         model = parse_model(config["model"], folder / "state.json").build(seed=0)
     except (KeyError, TypeError) as error:
         raise FormatError(folder / "state.json", f"not the state of a training: {error}") from error
+    if not isinstance(known_as, str) or Path(known_as).name != known_as:
+        raise FormatError(folder / "state.json", f"the name {known_as!a:.60} is not that of a file; give another one")
     try:
         model.load_state_dict(dict(loaded.weights))
     except RuntimeError as error:

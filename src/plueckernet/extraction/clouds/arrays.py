@@ -19,15 +19,23 @@ def recognises_npy(source: Source) -> bool:
 
 def read_npy(source: Source, size: int) -> Chunks:
     """An array of three or more columns; the first three are coordinates."""
+    values = mapped(source)
+    if values.ndim != 2 or values.shape[1] < 3:
+        raise source.error(f"expected numbers of shape (n, 3) or wider, found {values.dtype} {values.shape}")
+    yield from _chunks(values, size)
+
+
+def mapped(source: Source) -> Shaped[np.ndarray, "..."]:
+    """The array of numbers of a file, which is read where it is used."""
     try:
         values = np.load(source.path, mmap_mode="r", allow_pickle=False)
     except OSError:
         raise
     except Exception as error:  # Python's own parser reads the header and raises many kinds of errors if it is damaged
         raise source.error(f"not an array of numbers: {error}") from error
-    if values.ndim != 2 or values.shape[1] < 3 or values.dtype.kind not in "fiu":
-        raise source.error(f"expected numbers of shape (n, 3) or wider, found {values.dtype} {values.shape}")
-    yield from _chunks(values, size)
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiu":
+        raise source.error("expected an array of numbers")
+    return values
 
 
 def read_bin(source: Source, size: int) -> Chunks:

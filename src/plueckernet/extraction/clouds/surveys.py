@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from plueckernet.extraction.clouds.chunks import Chunks
-from plueckernet.extraction.clouds.native import native_chunks
+from plueckernet.io.native import native_chunks
 from plueckernet.io.source import Source
 from plueckernet.io.xml_safety import check_xml_bytes
 
@@ -27,7 +27,9 @@ _PAGE, _PAGE_DATA = 1024, 1020  # bytes of a page of E57; a checksum ends it
 
 
 @dataclass(frozen=True, eq=False)
-class _LasHeader:
+class LasHeader:
+    """What is needed to read the points."""
+
     start: int  # of the points
     width: int  # bytes of a point
     count: int
@@ -43,16 +45,10 @@ def recognises_las(source: Source) -> bool:
 
 def read_las(source: Source, size: int) -> Chunks:
     """The points, with the file's scale and offset, ``size`` at a time."""
-    length = source.path.stat().st_size
-    header = _las_header(source, length)
+    header = check_las(source)
     if header.compressed:
-        _check_laz(source, header, length)
         yield from native_chunks(source, "las", "LAS or LAZ", size)
         return
-    whole = (length - header.start) // header.width
-    if whole < header.count:
-        missing = header.count - whole
-        raise source.error(f"the file ends after {whole} of {header.count} points; {missing} are missing")
     kinds = np.dtype({"names": ["xyz"], "formats": ["(3,)<i4"], "offsets": [0], "itemsize": header.width})
     with source.path.open("rb") as handle:
         handle.seek(header.start)
@@ -61,7 +57,20 @@ def read_las(source: Source, size: int) -> Chunks:
             yield table["xyz"] * header.scale + header.offset
 
 
-def _las_header(source: Source, length: int) -> _LasHeader:
+def check_las(source: Source) -> LasHeader:
+    """The header, if all that it declares can be in the file; otherwise raises."""
+    length = source.path.stat().st_size
+    header = _las_header(source, length)
+    whole = (length - header.start) // header.width
+    if header.compressed:
+        _check_laz(source, header, length)
+    elif whole < header.count:
+        missing = header.count - whole
+        raise source.error(f"the file ends after {whole} of {header.count} points; {missing} are missing")
+    return header
+
+
+def _las_header(source: Source, length: int) -> LasHeader:
     data = source.head[:_LAS_14_HEADER]
     if len(data) < _LAS_HEADER or not recognises_las(source):
         raise source.error("not readable as LAS or LAZ: the file ends within the header")
@@ -74,7 +83,7 @@ def _las_header(source: Source, length: int) -> _LasHeader:
         problem = "scale and offset are not numbers, or zero"
     if problem is not None:
         raise source.error(f"not readable as LAS or LAZ: {problem}")
-    return _LasHeader(start, width, count, bool(form & _COMPRESSED), frame[:3], frame[3:])
+    return LasHeader(start, width, count, bool(form & _COMPRESSED), frame[:3], frame[3:])
 
 
 def _las_problem(size: int, start: int, records: int, width: int, length: int) -> str | None:
@@ -86,7 +95,7 @@ def _las_problem(size: int, start: int, records: int, width: int, length: int) -
     return f"points of {width} bytes" if width < _MIN_RECORD else None
 
 
-def _check_laz(source: Source, header: _LasHeader, length: int) -> None:
+def _check_laz(source: Source, header: LasHeader, length: int) -> None:
     """The chunk table, for which the decompressor allocates memory before it has read it."""
     with source.path.open("rb") as handle:
         handle.seek(header.start)
@@ -114,8 +123,13 @@ def recognises_e57(source: Source) -> bool:
 
 def read_e57(source: Source, size: int) -> Chunks:
     """The points of all scans in the common frame, ``size`` at a time."""
-    check_xml_bytes(_e57_xml(source), source)
+    check_e57(source)
     yield from native_chunks(source, "e57", "E57", size)
+
+
+def check_e57(source: Source) -> None:
+    """Raise if the XML of the file has a DOCTYPE, or is not in the file."""
+    check_xml_bytes(_e57_xml(source), source)
 
 
 def _e57_xml(source: Source) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Reading by native code in a child process: a file that makes it crash, hang or allocate without end gives an error.
+"""Native code in a child process: a file that makes it crash, hang or allocate without end gives an error.
 
 The child has a limit of memory and of CPU time, the latter by the size of the file.
 """
@@ -10,25 +10,34 @@ import signal
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
 import numpy as np
+from jaxtyping import Float64
 
 from plueckernet.errors import MissingDependencyError
-from plueckernet.extraction.clouds.chunks import Chunks
-from plueckernet.extraction.clouds.native_child import ERROR, MISSING
+from plueckernet.io.native_child import ERROR, MISSING
 from plueckernet.io.source import Source
 
 _PROGRAM = Path(__file__).with_name("native_child.py")
 _LIMIT_SIGNALS = {"SIGXCPU": "it takes too long", "SIGKILL": "it needs too much time or memory"}
 
 
-def native_chunks(source: Source, kind: str, name: str, size: int) -> Chunks:
-    """The points of a file that native code of this ``kind`` reads, ``size`` at a time; ``name`` is for messages."""
-    length = source.path.stat().st_size
-    command = [sys.executable, "-P", str(_PROGRAM), kind, os.fspath(source.path.resolve()), str(size), str(length)]
+Chunks = Iterator[Float64[np.ndarray, "_ 3"]]
+
+
+def run_native(source: Source, kind: str, name: str, *arguments: str) -> None:
+    """Let native code of this ``kind`` do something with a file or folder; ``name`` is for messages."""
+    for _ in native_chunks(source, kind, name, 0, *arguments):
+        pass
+
+
+def native_chunks(source: Source, kind: str, name: str, size: int, *arguments: str) -> Chunks:
+    """The points of a file that native code of this ``kind`` reads, ``size`` at a time."""
+    command = [sys.executable, "-P", str(_PROGRAM), kind, os.fspath(source.path.resolve())]
+    command += [str(size), str(size_of(source.path)), *arguments]
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # threads reserve memory
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
@@ -57,6 +66,12 @@ def received_chunks(stream: IO[bytes], ended: Callable[[], int], source: Source,
         if count == ERROR:
             raise source.error(f"not readable as {name}: {message}")
         raise source.error(f"not readable as {name}: {_death(ended())}")
+
+
+def size_of(path: Path) -> int:
+    """Of a file, or of all files of a folder."""
+    files = path.iterdir() if path.is_dir() else (path,)
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _number(stream: IO[bytes]) -> int | None:
