@@ -33,7 +33,7 @@ def read(source: Source) -> RawLines:
     return RawLines(edges, notes=(f"{len(faces)} triangles read as their {len(edges)} feature edges",))
 
 
-def load_mesh(source: Source, **options: str) -> Any:
+def load_mesh(source: Source, **options: Any) -> Any:
     """What trimesh reads of a file; files that it names have to be in its folder or below."""
     try:
         import trimesh
