@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from plueckernet.errors import MissingDependencyError
+from plueckernet.errors import MissingDependencyError, PlueckernetError
 from plueckernet.io.crs import short_name
 from plueckernet.io.meshes import mesh_feature_edges
 from plueckernet.io.source import RawLines, Source
@@ -43,6 +43,15 @@ def read(source: Source) -> RawLines:
         model = ifc.open(str(source.path))
     except Exception as error:  # the parser raises bare Python and C++ errors
         raise source.error(f"not readable as IFC: {error}") from error
+    try:
+        return _read_model(model, source, ifc)
+    except PlueckernetError:
+        raise
+    except Exception as error:  # entities without what the schema demands
+        raise source.error(f"damaged IFC: {error}") from error
+
+
+def _read_model(model: Any, source: Source, ifc: Any) -> RawLines:
     elements = _elements(model, source, ifc)
     pieces, ids = [np.empty((0, 2, 3))], []
     for number, edges in _shapes(model, elements, source, ifc):
