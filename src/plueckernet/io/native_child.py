@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import copy
 import json
+import runpy
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import product
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -153,6 +155,14 @@ def colmap_model(path: str, _chunk: int, _limit: int) -> _Chunks:
     yield from ()
 
 
+def ifc_shapes(path: str, _chunk: int, _limit: int, out: str, wishes: str) -> _Chunks:
+    """Write the shapes of a building model to a file; what comes as points is the complete fraction."""
+    types, storey = json.loads(wishes)
+    write_shapes = runpy.run_path(str(Path(__file__).with_name("ifc_model.py")))["write_shapes"]
+    for complete in write_shapes(path, out, tuple(types), storey):
+        yield np.full((1, 3), complete)
+
+
 def _cameras(sensors: Iterable[Any]) -> Iterator[int]:
     """The numbers of those sensors that are cameras."""
     return (sensor.id for sensor in sensors if sensor.type.name == "CAMERA")
@@ -170,7 +180,7 @@ def _check_count(count: int, limit: int) -> None:
 
 
 def _limit(size: int, memory: int) -> None:
-    """Bound memory and CPU time where the system can."""
+    """Bound memory and CPU time where the system can; the latter by the size of a file."""
     with suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -186,12 +196,14 @@ def _tell(out: BinaryIO, code: int, message: str) -> None:
 
 
 _STREAMING: dict[str, Callable[..., _Chunks]] = {"las": las_chunks, "e57": e57_chunks, "moved-las": moved_las}
-_IN_MEMORY: dict[str, Callable[..., _Chunks]] = {"moved-e57": moved_e57, "colmap": colmap_model}
+_IN_MEMORY: dict[str, Callable[..., _Chunks]] = {"moved-e57": moved_e57, "colmap": colmap_model, "ifc": ifc_shapes}
+_SLOW = {"ifc": 10}  # times as much time and memory by the byte: shapes are computed, not read
 
 
 def main(kind: str, path: str, chunk: int, size: int, out: BinaryIO, *arguments: str) -> None:
     """Write all points of a file to ``out``."""
-    _limit(size, _LIMITED_BYTES + (_BYTES_PER_BYTE * size if kind in _IN_MEMORY else 0))
+    work = size * _SLOW.get(kind, 1)
+    _limit(work, _LIMITED_BYTES + (_BYTES_PER_BYTE * work if kind in _IN_MEMORY else 0))
     try:
         for points in (_STREAMING | _IN_MEMORY)[kind](path, chunk, _POINTS_PER_BYTE * size, *arguments):
             if len(points):
