@@ -47,7 +47,7 @@ class Run:
 
     def _follow(self, command: list[str]) -> str | None:
         """Run a worker; returns what ended it before its last input."""
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as worker:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as worker:
             assert worker.stdout is not None
             while select.select([worker.stdout], [], [], _PATIENCE + 60 * (not self.counts))[0]:
                 line = worker.stdout.readline()

@@ -5,6 +5,7 @@ Curved segments of polylines and all other entities are skipped and counted. Onl
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -190,6 +191,7 @@ def open_drawing(source: Source) -> Drawing:
         from ezdxf.lldxf.const import DXFStructureError
     except ImportError as error:
         raise MissingDependencyError("ezdxf", "io") from error
+    logging.getLogger("ezdxf").setLevel(logging.CRITICAL)  # a damaged file is told by our error alone
     try:
         return readfile(source.path)
     except DXFStructureError:  # many programs write drawings that only the recovering reader accepts
