@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -138,8 +138,12 @@ def _warnings(alignment: Alignment) -> Iterator[str]:
 def _summary(alignment: Alignment, ties: Mapping[int, WorldTie]) -> Iterator[str]:
     accepted = sum(edge.accepted for edge in alignment.edges)
     rejected = [edge for edge in alignment.edges if not edge.accepted and edge.status == "success"]
-    yield f"{len(alignment.maps)} maps in {len(alignment.groups)} groups; {len(alignment.edges)} pairs registered,"
-    yield f"{accepted} accepted, {len(rejected)} confident ones rejected, {len(alignment.missing)} overlaps not tried"
+    maps, groups, pairs = (_count(values, name) for values, name in (
+        (alignment.maps, "map"), (alignment.groups, "group"), (alignment.edges, "pair"),
+    ))  # fmt: skip
+    yield f"{maps} in {groups}; {pairs} registered: {accepted} accepted, {len(rejected)} confident but rejected"
+    if alignment.missing:
+        yield f"not tried: {_count(alignment.missing, 'probable overlap')}"
     for number, group in enumerate(alignment.groups):
         yield f"group {number + 1}: {', '.join(group.maps)}"
         if group.cycles:
@@ -149,3 +153,7 @@ def _summary(alignment: Alignment, ties: Mapping[int, WorldTie]) -> Iterator[str
             yield f"  world: {ties[number].rms:.4f} RMS of {len(ties[number].residuals)} control points"
             for point in sorted(ties[number].residuals, key=lambda point: -point.distance):
                 yield f"    {point.name}: {point.distance:.4f}"
+
+
+def _count(values: Sized, name: str) -> str:
+    return f"{len(values)} {name}{'' if len(values) == 1 else 's'}"
