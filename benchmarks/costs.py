@@ -23,11 +23,12 @@ from typing import Any
 import torch
 
 from benchmarks.harness import RESULTS, progress, save
-from benchmarks.speed import Pair, pairs
+from benchmarks.speed import pairs
 from plueckernet.batch import BatchPair, PairRegistration, read_batch, run_batch
 from plueckernet.batch.identity import fingerprint
 from plueckernet.batch.rows import ResultRow, load_pyarrow, result_row
 from plueckernet.batch.store import BatchFolder, write_pending, write_table
+from plueckernet.geometry import LineSet
 from plueckernet.io import read_lines, write_lines
 from plueckernet.parallel import Executor, RayExecutor, TaskOutcome
 from plueckernet.registration import register
@@ -51,7 +52,9 @@ def cpu_seconds(action: Callable[[], Any]) -> tuple[Any, float]:
     return answer, time.process_time() - start
 
 
-def registrations(size: int, same: Sequence[Pair]) -> tuple[dict[str, Any], list[RegistrationResult]]:
+def registrations(
+    size: int, same: Sequence[tuple[LineSet, LineSet]]
+) -> tuple[dict[str, Any], list[RegistrationResult]]:
     """Seconds of a pair of the same place, and of different places; all results."""
     other = [(source, same[place - 1][1]) for place, (source, _) in enumerate(same)]
     register(*same[0])  # the weights are read once
@@ -66,7 +69,7 @@ def registrations(size: int, same: Sequence[Pair]) -> tuple[dict[str, Any], list
     return {"lines": size, "pairs": len(same), **values}, results
 
 
-def storage(lines: Pair, results: Sequence[RegistrationResult]) -> dict[str, float]:
+def storage(lines: tuple[LineSet, LineSet], results: Sequence[RegistrationResult]) -> dict[str, float]:
     """Reading a map, writing a row, collecting it, and the bytes that it takes."""
     load_pyarrow()  # once, not for each row
     with tempfile.TemporaryDirectory() as name:
@@ -118,7 +121,7 @@ class _Timed:
 
 def ray_speedup(repeats: int = 3) -> dict[str, Any]:
     """Pairs a second of two workers over those of one, once all workers have started; runs take turns."""
-    lines = pairs(300, 5)
+    lines = list(pairs("surveys", 300, 5))
     rates: dict[int, list[float]] = {1: [], 2: []}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -161,7 +164,7 @@ def main() -> None:
     _keep({"worker": worker_start()})
     registered = []
     for size, count in SIZES.items():
-        same = pairs(size, count)
+        same = list(pairs("surveys", size, count))
         row, results = registrations(size, same)
         registered.append({**row, **storage(same[0], results)})
         print(registered[-1], flush=True)

@@ -107,7 +107,7 @@ def main() -> None:
         raise TypeError("the default weights are those of a matcher")
     rows = []
     for size in options.sizes:
-        source, target = pairs(size, 1)[0]
+        source, target = next(pairs("surveys", size, 1))
         for other in (source, source[torch.arange(size // 2)]):
             rows.append(measure(network, other, target, REPEATS.get(size, 5)))
             print({key: round(value, 4) if isinstance(value, float) else value for key, value in rows[-1].items()})

@@ -159,7 +159,10 @@ def _unchanged(model: LineModel) -> StructureNumbers:
 def _write(folder: Path, reconstruction: Any, models: tuple[tuple[LineModel, StructureNumbers], ...]) -> list[str]:
     """Write a reconstruction with the lines of models, in new numbers; returns notes about what was left out."""
     folder.mkdir(parents=True)
-    reconstruction.write(str(folder))
+    try:
+        reconstruction.write(str(folder))
+    except RuntimeError as error:  # such as an image without a pose
+        raise InputError(f"{folder}: pycolmap cannot write the model: {error}") from error
     features = {number: image.num_points2D() for number, image in reconstruction.images.items()}
     notes = write_joined(folder / FOLDER, tuple((model.structures, numbers) for model, numbers in models), features)
     tracks = [_numbered(track, numbers) for model, numbers in models for track in model.tracks]

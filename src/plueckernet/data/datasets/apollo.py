@@ -53,7 +53,8 @@ def _sequence(images: Path, depths: Path, poses: Path) -> list[CameraFrame | Mis
 
 def _frame(name: str, images: Path, depths: Path, world_T_sensor: Pose | None) -> CameraFrame | MissingFrame:
     colour, depth = images / f"{name}.jpg", depths / f"{name}.png"
-    missing = [what for what, path in (("colour image", colour), ("depth image", depth)) if not path.exists()]
+    wanted = (("colour image", colour), ("depth image", depth))
+    missing = [what for what, path in wanted if not _is_there(path)]
     if missing:
         return MissingFrame(name, f"no {' and no '.join(missing)}")
     return CameraFrame(
@@ -111,3 +112,10 @@ def _poses(path: Path) -> dict[str, Pose]:
             raise FormatError(path, "expected sixteen numbers and an image name", number) from None
         poses[name] = rigid(matrix, path, number)
     return poses
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # the name is too long
+        return False
