@@ -7,12 +7,14 @@ import pickle
 import tempfile
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import torch
 from tests.fuzz.target import Target, folder_target
 
+from plueckernet.batch import read_batch
 from plueckernet.batch.pairs import read_pairs
 from plueckernet.cli.poses import read_pose
 from plueckernet.data.datasets.apollo import apollo_sequences
@@ -30,6 +32,7 @@ from plueckernet.retrieval.line_index import LineIndex
 from plueckernet.training.config import load_config
 from plueckernet.training.export import export_weights
 
+_TABLE = "results/part-000000.parquet"
 _MATRIX = "".join(f"{' '.join(map(str, row))}\n" for row in Pose.identity().matrix().tolist()).encode()
 
 
@@ -49,6 +52,16 @@ def folder_targets() -> Iterator[tuple[str, Target]]:
     yield "kitti", folder_target(lambda folder: open_sequence(folder / "sequences" / "07"), _KITTI, _KITTI_SCANS)
     yield "apollo", folder_target(apollo_sequences, {"Pose/Record001/Camera 5/pose.txt": _APOLLO_POSE}, _APOLLO_IMAGES)
     yield "authors", folder_target(_use_authors, _authors())
+    if find_spec("pyarrow") is not None:
+        yield "batch", folder_target(_use_batch, {_TABLE: Path(__file__).with_name("batch.parquet").read_bytes()})
+
+
+def _use_batch(folder: Path) -> object:
+    """Read a table in this process: pyarrow hangs in forks, and with a pool of its own it reserves a gigabyte."""
+    import pyarrow
+
+    pyarrow.set_memory_pool(pyarrow.system_memory_pool())
+    return list(read_batch(folder))
 
 
 def _lines() -> LineSet:

@@ -50,7 +50,7 @@ NAMES = (
     "moved-lines", "moved-dxf", "moved-obj", "moved-tracks", "moved-ply", "moved-pcd", "moved-npy", "moved-bin",
     "moved-text", "moved-tum", "moved-kitti", "moved-mesh", "moved-glb", "moved-las", "moved-laz", "moved-e57",
     "moved-model", "joined-structures", "colmap", "colmap-text", "line-index", "control", "pairs", "pose",
-    "kept-edge", "recorded", "checkpoint", "tum", "tum-associations", "7scenes", "kitti", "apollo", "authors",
+    "kept-edge", "recorded", "checkpoint", "tum", "tum-associations", "7scenes", "kitti", "apollo", "authors", "batch",
 )  # fmt: skip
 
 

@@ -169,6 +169,7 @@ def _read_table(file: Path, columns: list[str] | None) -> Any:
     check_regular(file)
     try:
         table = pyarrow.parquet.ParquetFile(file).read(columns=columns)
+        table.validate(full=True)  # text that is none
     except (OSError, ValueError, KeyError, TypeError, MemoryError, pyarrow.ArrowException) as error:
         raise FormatError(file, f"not a file of results: {(str(error).splitlines() or [''])[0]}") from error
     for field in row_schema(pyarrow):
