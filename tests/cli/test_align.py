@@ -75,6 +75,13 @@ def test_maps_apart_end_with_one_and_say_so(tmp_path, capsys):
     assert "2 maps in 2 groups" in capsys.readouterr().out
 
 
+def test_the_format_of_all_maps_can_be_given(tmp_path, capsys):
+    write_lines(tmp_path / "a.npz", chaos(8, 0))
+    assert run("align", tmp_path / "a.npz", "--out", tmp_path / "out", "--from", "obj") == 2
+    assert "a.npz" in capsys.readouterr().err
+    assert run("align", tmp_path / "a.npz", "--out", tmp_path / "out", "--from", "npz", "--no-report", "-q") == 0
+
+
 def test_bad_input_ends_with_two(tmp_path, capsys):
     write_lines(tmp_path / "a.npz", chaos(8, 0))
     assert run("align", tmp_path / "a.npz", tmp_path / "a.npz", "--out", tmp_path) == 2

@@ -32,6 +32,9 @@ def align(
             metavar="FILE", help="Control points (CSV): name, map x y z, world x y z; column `map` for several."
         ),
     ] = None,
+    from_format: Annotated[
+        str | None, typer.Option("--from", metavar="FORMAT", help="Format of all files.", show_default="by content")
+    ] = None,
     similarity: Annotated[bool, typer.Option("--similarity", help="The maps have different, unknown units.")] = False,
     min_confidence: opt.MinConfidenceOption = 0.9,
     gtsam: Annotated[bool, typer.Option("--gtsam", help="Also write the graphs as GTSAM reads them.")] = False,
@@ -63,7 +66,7 @@ def align(
         _check_gtsam()
     executor = few_or_chosen(workers, ray)
     points = with_full_names(points, [str(path) for path in maps])
-    lines = _read(maps, quiet)
+    lines = _read(maps, from_format, quiet)
     with slow_bar(f"aligning {len(lines)} maps") as progress, unit_warnings_on_stderr(quiet=True):
         alignment = merging.align(
             lines, folder=out, matcher=matcher, settings=chosen, seed=seed,
@@ -112,15 +115,15 @@ def _check_gtsam() -> None:
         raise MissingDependencyError("gtsam", "merge") from error
 
 
-def _read(paths: list[Path], quiet: bool) -> dict[str, LineSet]:
+def _read(paths: list[Path], from_format: str | None, quiet: bool) -> dict[str, LineSet]:
     from plueckernet.cli.maps import ReadingOptions, read_map
     from plueckernet.errors import InputError
 
-    lines = {}
+    lines, options = {}, ReadingOptions(() if from_format is None else (from_format,), quiet=quiet)
     for path in paths:
         if str(path) in lines:
             raise InputError(f"{path}: is given twice")
-        lines[str(path)] = read_map(path, ReadingOptions(quiet=quiet), 0, False, False).lines
+        lines[str(path)] = read_map(path, options, 0, False, False).lines
     return lines
 
 
