@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from plueckernet.cli.workers import RayOption, WorkersOption
 if TYPE_CHECKING:
     from plueckernet.geometry import LineSet
     from plueckernet.merging import Alignment, AlignSettings
-    from plueckernet.merging.control import WorldTie
+    from plueckernet.merging.control import ControlPoint, WorldTie
 
 _SHOWN = 5  # warnings that are printed
 
@@ -57,7 +57,7 @@ def align(
     from plueckernet.cli.progress import slow_bar, unit_warnings_on_stderr
     from plueckernet.cli.workers import few_or_chosen
     from plueckernet.merging.control import read_control_points
-    from plueckernet.merging.output import georeference, with_full_names, write_alignment
+    from plueckernet.merging.output import with_full_names
     from plueckernet.registration import register_many
 
     chosen = _settings(min_confidence, similarity, settings)
@@ -76,6 +76,19 @@ def align(
             ),
             on_pair=lambda done, total: progress(done / total, f"pair {done} of {total}"),
         )  # fmt: skip
+    ties = _write(out, alignment, points, gtsam, report)
+    if not quiet:
+        _tell(alignment, ties, out)
+    if not alignment.ok:
+        raise typer.Exit(1)
+
+
+def _write(
+    out: Path, alignment: Alignment, points: Sequence[ControlPoint], gtsam: bool, report: bool
+) -> dict[int, WorldTie]:
+    """Write all files; returns the ties of the groups to the world."""
+    from plueckernet.merging.output import georeference, write_alignment
+
     ties: dict[int, WorldTie] = {}
     try:
         ties = georeference(alignment, points)
@@ -85,14 +98,15 @@ def align(
         from plueckernet.report.alignment_page import write_alignment_report
 
         write_alignment_report(out / "report.html", alignment, merged, ties)
-    for line in _summary(alignment, ties) if not quiet else ():
+    return ties
+
+
+def _tell(alignment: Alignment, ties: Mapping[int, WorldTie], out: Path) -> None:
+    for line in _summary(alignment, ties):
         typer.echo(line)
-    if not quiet:
-        for line in _warnings(alignment):
-            typer.echo(f"warning: {line}", err=True)
-        typer.echo(f"written to {out}", err=True)
-    if not alignment.ok:
-        raise typer.Exit(1)
+    for line in _warnings(alignment):
+        typer.echo(f"warning: {line}", err=True)
+    typer.echo(f"written to {out}", err=True)
 
 
 def _settings(min_confidence: float, similarity: bool, assignments: list[str] | None) -> AlignSettings:
