@@ -126,12 +126,13 @@ class PoseSearch:
             if assessment.weighing.confidence >= enough:
                 return assessment
             enough = judgement.min_confidence  # after the first round, in which a repeated place may hide another
-        return self._with_matched_overlaps(assessment)
+        return assessment if self._settings.up is None else self._with_matched_overlaps(assessment)
 
     def _with_matched_overlaps(self, assessment: Assessment) -> Assessment:
         """The same candidates, after the lines that overlap under each of the best were matched by themselves.
 
         The lines outside of the overlap hide right matches from the matcher, which then disagrees with a right pose.
+        With any rotation this also raises the confidence of unrelated maps, to which no calibration is fitted yet.
         """
         best: dict[int, Pose] = {}
         for entry in assessment.candidates:
