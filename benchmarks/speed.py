@@ -37,6 +37,7 @@ from plueckernet.geometry import LineSet, Pose
 ROOT = Path(__file__).parents[1]
 SIZES = {100: 9, 215: 9, 300: 9, 700: 5, 1000: 5}  # lines a side: pairs
 KEEP = 0.7
+SURVEY = Survey(missing=0.2)
 LARGE = (3_000, 5_000, 10_000, 20_000)
 KINDS = ("parts", "surveys")
 GOALS = {300: "≥ 6", 1000: "≥ 4"}
@@ -153,9 +154,6 @@ def grown(size: int) -> dict[str, Any]:
     row = {"lines": min(map(len, surveys)), **told}
     print(row, flush=True)
     return row
-
-
-SURVEY = Survey(missing=0.2)
 
 
 def _exponent(points: list[tuple[int, float]]) -> float:

@@ -17,7 +17,7 @@ import sys
 for name in ("scipy", "trimesh", "plyfile", "cv2", "ezdxf", "laspy", "pye57", "matplotlib", "shapely", "ifcopenshell"):
     sys.modules[name] = None
 import plueckernet
-from plueckernet.cli import app
+from plueckernet.cli import make_app
 from plueckernet.errors import MissingDependencyError
 import plueckernet.moving, plueckernet.interop, plueckernet.extraction, plueckernet.odometry, plueckernet.sensing
 lines = plueckernet.read_lines(sys.argv[1])

@@ -18,7 +18,7 @@ from tests.cli.helpers import house
 from tests.io.test_formats import city, surface
 
 import plueckernet
-from plueckernet.cli import app
+from plueckernet.cli import make_app
 from plueckernet.estimation.evidence import Evidence
 from plueckernet.estimation.observability import UnobservableMotion
 from plueckernet.geometry import Pose
@@ -94,7 +94,7 @@ def test_pages_that_need_data_exist() -> None:
 @pytest.mark.parametrize("line", COMMANDS)
 def test_commands_have_their_options(line: str) -> None:
     """They are read as the command line would, and not run."""
-    command, words = typer.main.get_command(app), shlex.split(line, comments=True)
+    command, words = typer.main.get_command(make_app()), shlex.split(line, comments=True)
     while hasattr(command, "commands"):
         command, words = command.commands[words[1]], words[1:]
     command.make_context(words[0], words[1:])

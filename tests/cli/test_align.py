@@ -91,19 +91,17 @@ def test_bad_input_ends_with_two(tmp_path, capsys):
     assert "at least three are needed" in capsys.readouterr().err
 
 
-def test_a_control_point_of_an_unknown_map_is_found_before_the_work(tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("row", "problem", "aligned"),
+    [
+        ("P{0},b.npz,1,2,3,4,5,{0}\n", "no map is named 'b.npz'", False),  # found before the work
+        ("P{0},{0},0,0,{0},0,0\n", "group 1: control points: in the map all 3 are on one line", True),
+    ],
+)
+def test_bad_control_points_do_not_lose_the_alignment(tmp_path, capsys, row, problem, aligned):
     write_lines(tmp_path / "a.npz", chaos(8, 0))
-    (tmp_path / "points.csv").write_text("".join(f"P{row},b.npz,1,2,3,4,5,{row}\n" for row in range(3)))
+    (tmp_path / "points.csv").write_text("".join(row.format(number) for number in range(3)))
     out = tmp_path / "out"
     assert run("align", tmp_path / "a.npz", "--out", out, "--control", tmp_path / "points.csv") == 2
-    assert "no map is named 'b.npz'" in capsys.readouterr().err
-    assert not out.exists()
-
-
-def test_control_points_on_a_line_do_not_lose_the_alignment(tmp_path, capsys):
-    write_lines(tmp_path / "a.npz", chaos(8, 0))
-    (tmp_path / "points.csv").write_text("".join(f"P{row},{row},0,0,{row},0,0\n" for row in range(3)))
-    out = tmp_path / "out"
-    assert run("align", tmp_path / "a.npz", "--out", out, "--control", tmp_path / "points.csv") == 2
-    assert "group 1: control points: in the map all 3 are on one line" in capsys.readouterr().err
-    assert (out / "align.json").exists()
+    assert problem in capsys.readouterr().err
+    assert (out / "align.json").exists() == aligned

@@ -76,9 +76,6 @@ def make_app(wanted: str = "") -> typer.Typer:
     return made
 
 
-app = make_app()
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; a `PlueckernetError` gives one line on stderr and exit code 2."""
     typed = sys.argv[1:] if arguments is None else arguments

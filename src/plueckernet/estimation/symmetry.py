@@ -263,11 +263,15 @@ def _checked(
     """Distinct candidates under which most of the first lines of ``order`` coincide with lines."""
     fit = poses.translation.new_zeros(poses.rotation.shape[0])
     hits, start = torch.zeros_like(fit), 0
+    infinite = None if lines.half_length is not None else InfiniteLines(lines, threshold)
     for stop, count in _CHECKS:
         rows = order[start:stop]
         if not len(fit) or not len(rows):
             break
-        best = torch.cat([_best_fit(poses[block], lines[rows], lines, threshold) for block in _blocks(len(fit), lines)])
+        misfit = (
+            _misfit(poses, lines[rows], lines, threshold) if infinite is None else infinite.misfit(poses, lines[rows])
+        )
+        best = (1 - misfit).clamp_min_(0)
         fit, hits, start = fit + best.sum(1), hits + (best > 0).sum(1), stop
         kept = (hits >= _MIN_HITS * min(stop, len(order))).nonzero()[:, 0]
         kept = kept[fit[kept].topk(min(_MAX_COMPARED, len(kept))).indices]
@@ -281,14 +285,13 @@ def _shortened(lines: AnchoredLines) -> AnchoredLines:
     return lines if lines.half_length is None else replace(lines, half_length=lines.half_length / 2)
 
 
-def _best_fit(poses: Pose, checked: AnchoredLines, lines: AnchoredLines, threshold: InlierThreshold) -> Tensor:
-    if lines.half_length is None:
-        return (1 - InfiniteLines(lines, threshold).misfit(poses, checked)).clamp_min_(0)
-    return (1 - pair_residuals(poses, checked, lines, threshold).amin(2)).clamp_min_(0)
-
-
-def _blocks(count: int, lines: AnchoredLines) -> tuple[Int[Tensor, " b"], ...]:
-    return torch.arange(count, device=lines.anchor.device).split(max(1, 4 * BLOCK_ENTRIES // len(lines)))
+def _misfit(
+    poses: Pose, checked: AnchoredLines, lines: AnchoredLines, threshold: InlierThreshold
+) -> Float[Tensor, "h m"]:
+    """The squared residual of each moved segment and its best partner, in thresholds."""
+    count, size = poses.rotation.shape[0], max(1, 4 * BLOCK_ENTRIES // len(lines))
+    blocks = [poses[start : start + size] for start in range(0, count, size)]
+    return torch.cat([pair_residuals(block, checked, lines, threshold).amin(2) for block in blocks])
 
 
 def _verified(

@@ -113,7 +113,7 @@ class MapScorer:
         self._threshold, self._settings = threshold, settings
         self._infinite = source.half_length is None or target.half_length is None
         if self._infinite:
-            self._all = [InfiniteLines(lines, threshold) for lines in sides]
+            self._infinite_lines = [InfiniteLines(lines, threshold) for lines in sides]
         else:
             partner_sides = sides if partners is None else tuple(side.to(torch.float32) for side in partners)
             self._grids = [LineGrid(lines, threshold) for lines in partner_sides]
@@ -124,7 +124,7 @@ class MapScorer:
         scorer = copy(self)
         scorer._source = scorer._target = (self._source, self._target)[side]
         if self._infinite:
-            scorer._all = [self._all[side]] * 2
+            scorer._infinite_lines = [self._infinite_lines[side]] * 2
         else:
             scorer._grids, scorer._occupancies = [self._grids[side]] * 2, [self._occupancies[side]] * 2
         return scorer
@@ -142,8 +142,8 @@ class MapScorer:
         if not self._infinite:
             return self._explained(single, self._source, self._target)
         sides = (
-            self._explained_of_all(single, self._source, 1),
-            self._explained_of_all(single.inverse(), self._target, 0),
+            self._explained_infinite(single, self._source, 1),
+            self._explained_infinite(single.inverse(), self._target, 0),
         )
         expected = torch.full_like(sides[0], min(len(self._source.weight), len(self._target.weight)))
         return Explained(*sides, expected, expected)
@@ -188,7 +188,7 @@ class MapScorer:
         """The score on some lines of each map; of infinite lines, on some of the source against all of the target."""
         source = self._source.sample(self._settings.screening_lines)
         if self._infinite:
-            return self._explained_of_all(poses, source, 1)
+            return self._explained_infinite(poses, source, 1)
         target = self._target.sample(self._settings.screening_lines)
         sampled = min(len(source.weight), len(target.weight)) / min(len(self._source.weight), len(self._target.weight))
         return self.score(self._explained(poses, source, target), sampled * self._settings.score_prior)
@@ -213,9 +213,9 @@ class MapScorer:
             expected.append(covered @ moved.weight)
         return *explained, *expected
 
-    def _explained_of_all(self, poses: Pose, moved: _WeightedLines, other: int) -> Float[Tensor, " h"]:
+    def _explained_infinite(self, poses: Pose, moved: _WeightedLines, other: int) -> Float[Tensor, " h"]:
         """Explained lines of an infinite map; some of its lines stand for all of it."""
-        misfit = self._all[other].misfit(poses, moved.sample(_INFINITE_LINES).lines)
+        misfit = self._infinite_lines[other].misfit(poses, moved.sample(_INFINITE_LINES).lines)
         return (1 - misfit).clamp_min_(0).mean(-1) * len(moved.weight)
 
 
