@@ -35,15 +35,20 @@ def calibration() -> Iterator[str]:
     yield "| matcher | fitted to | crops of real maps, map left out | all real pairs, map left out | synthetic scenes |"
     yield "|:---|:---|---:|---:|---:|"
     for matcher, values in confidences().items():
-        real = values.real
+        label, real, upright = LABELS.get(matcher, matcher), values.real, values.upright
         errors = [None] * 3 if real is None else [real.crops, real.all_kinds, real.synthetic]
-        cells = [LABELS.get(matcher, matcher), values.calibration.fitted_on, *map(_error_text, errors)]
-        yield f"| {' | '.join(cells)} |"
+        yield f"| {' | '.join([label, values.calibration.fitted_on, *map(_error_text, errors)])} |"
+        if upright is not None and values.calibration.upright is not None:
+            errors = [upright.crops, upright.all_kinds, None]
+            cells = [f"{label}, vertical known", values.calibration.upright.fitted_on, *map(_error_text, errors)]
+            yield f"| {' | '.join(cells)} |"
 
 
 def kinds() -> Iterator[str]:
     """Right and called a success by kind of pair, for matchers that were calibrated on real maps."""
-    measured = {name: values.real for name, values in confidences().items() if values.real is not None}
+    measured = {LABELS.get(name, name): values.real for name, values in confidences().items()}
+    measured |= {f"{LABELS.get(name, name)}, vertical known": values.upright for name, values in confidences().items()}
+    measured = {name: values for name, values in measured.items() if values is not None}
     if not measured:
         yield _NOT_MEASURED
         return
@@ -52,7 +57,7 @@ def kinds() -> Iterator[str]:
     for matcher, real in measured.items():
         for kind in real.kinds:
             counts = (str(kind.right), str(kind.right_and_called), f"{kind.wrong_and_called} of {kind.called}")
-            cells = (LABELS.get(matcher, matcher), f"{kind.kind}, {kind.pairs}", *counts, str(kind.ambiguous))
+            cells = (matcher, f"{kind.kind}, {kind.pairs}", *counts, str(kind.ambiguous))
             yield f"| {' | '.join(cells)} |"
 
 

@@ -54,7 +54,8 @@ class LineMatcher(abc.ABC):
     def matching(self, settings: RegistrationSettings) -> Matching:
         """How a search asks this matcher."""
         match = partial(self.putative_matches, limit=settings.max_matches, up=settings.up)
-        return Matching(match, self.calibration or DESCRIPTOR_CALIBRATION, self.matches_parts)
+        calibration = (self.calibration or DESCRIPTOR_CALIBRATION).where(vertical_known=settings.up is not None)
+        return Matching(match, calibration, self.matches_parts)
 
     @abc.abstractmethod
     def match(self, source: LineSet, target: LineSet) -> Float[Tensor, "m n"]:

@@ -101,11 +101,11 @@ def test_without_a_clear_pose_every_round_is_tried(pair, monkeypatch):
         assessment = search.run()
     assert rounds.count == 3
     assert parts.counts[0] == maps.core_counts
-    assert len(parts.counts) == 1 + 8  # four parts of the source, two of the target
+    assert 1 + 8 < len(parts.counts) <= 1 + 8 + 4  # four parts of the source, two of the target, and some overlaps
     assert assessment.weighing.confidence < 0.9
 
 
-def test_overlaps_are_matched_by_themselves_where_the_vertical_is_known_and_no_pose_is_accepted(pair):
+def test_overlaps_are_matched_by_themselves_where_no_pose_is_accepted(pair):
     source, target = pair.source, pair.target_T_source.inverse() @ pair.target
     for least, most, settings in (
         (1, 4, RegistrationSettings(first_lines=1000, up=(0.0, 0.0, 1.0), judgement=JudgementSettings(1.0, 6, 1.0))),

@@ -12,6 +12,7 @@ from plueckernet.cli import main
 from plueckernet.data import AnyProtocol, ScanProtocol, make_scene
 from plueckernet.errors import InputError
 from plueckernet.estimation.judgement import Calibration
+from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.evaluation.confidence import ConfidenceValues, write_calibration
 from plueckernet.evaluation.crop_pairs import fingerprint, read_pairs, write_pairs
 from plueckernet.evaluation.crop_results import OVERLAPS, CropValues
@@ -104,11 +105,16 @@ def test_the_confidence_is_calibrated_from_registrations(tmp_path, capsys, monke
 def test_a_calibration_goes_onto_the_card(tmp_path):
     for suffix in (".safetensors", ".json"):
         shutil.copy(pretrained_path("invariant").with_suffix(suffix), tmp_path / f"mine{suffix}")
-    calibration = Calibration({"constant": 1.5}, {"score": 2.5}, "houses")
+    upright = Calibration({"constant": 2.5}, {"score": 3.5}, "upright houses")
+    calibration = Calibration({"constant": 1.5}, {"score": 2.5}, "houses", upright)
     card = write_calibration(str(tmp_path / "mine.safetensors"), calibration)
     content = {"presence": {"constant": 1.5}, "choice": {"score": 2.5}, "fitted_on": "houses"}
+    content["upright"] = {"presence": {"constant": 2.5}, "choice": {"score": 3.5}, "fitted_on": "upright houses"}
     assert json.loads(card.read_text())["calibration"] == content
-    assert load_matcher(tmp_path / "mine.safetensors").calibration == calibration
+    matcher = load_matcher(tmp_path / "mine.safetensors")
+    assert matcher.calibration == calibration
+    assert matcher.matching(RegistrationSettings()).calibration is matcher.calibration
+    assert matcher.matching(RegistrationSettings(up=(0.0, 0.0, 1.0))).calibration == upright
     with pytest.raises(InputError, match="no card"):
         write_calibration("descriptors", calibration)
 

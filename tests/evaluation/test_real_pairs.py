@@ -51,6 +51,22 @@ def test_equal_seeds_give_equal_pairs(kind, folder, made):
 
 
 @pytest.mark.parametrize("kind", CUT)
+def test_upright_pairs_show_the_same_lines_turned_about_the_vertical(kind, folder, made):
+    for index, pair in enumerate(made[kind]):
+        upright = RealPairs(kind, (folder,), upright=True).labelled(index)
+        vertical = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
+        assert torch.allclose(upright.target_T_source.rotation @ vertical, vertical)
+        back = pair.target_T_source @ upright.target_T_source.inverse()
+        assert torch.allclose((back @ upright.target).midpoints(), pair.target.midpoints())
+        assert torch.equal(upright.source.midpoints(), pair.source.midpoints())
+
+
+def test_repeated_maps_are_not_drawn_upright():
+    with pytest.raises(InputError, match="repeat"):
+        RealPairs(PairKind.SYMMETRIC, upright=True).labelled(0)
+
+
+@pytest.mark.parametrize("kind", CUT)
 def test_matched_lines_coincide_under_the_true_pose(kind, made):
     for pair in made[kind]:
         moved = pair.target_T_source @ pair.source[pair.matches[:, 0]]

@@ -53,6 +53,7 @@ class Calibration:
     presence: Mapping[str, float]  # one of the candidates is right, by the evidence of the best
     choice: Mapping[str, float]  # which of them is, by the evidence of each
     fitted_on: str = ""  # the pairs it was fitted to
+    upright: Calibration | None = None  # where the vertical is known; None: this one serves there, too
 
     def __post_init__(self) -> None:
         unknown = sorted({*self.presence, *self.choice} - set(FEATURES))
@@ -62,18 +63,29 @@ class Calibration:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Calibration:
         """Read what a card holds; unknown entries raise :class:`InputError`."""
-        models = [document.get(name) for name in ("presence", "choice")]
-        if set(document) != {"presence", "choice", "fitted_on"} or not all(isinstance(m, Mapping) for m in models):
-            raise InputError("a calibration has exactly the entries presence, choice and fitted_on")
+        models, upright = [document.get(name) for name in ("presence", "choice")], document.get("upright")
+        known = set(document) - {"upright"} == {"presence", "choice", "fitted_on"}
+        if not known or not all(isinstance(m, Mapping) for m in (*models, upright or {})):
+            raise InputError("a calibration has the entries presence, choice and fitted_on, and may have upright")
         for weights in models:
             for name, weight in (weights or {}).items():
                 if type(weight) not in (int, float) or not math.isfinite(weight):
                     raise InputError(f"weight of {name!r} in a calibration: expected a number, got {weight!r}")
-        return Calibration(dict(document["presence"]), dict(document["choice"]), str(document["fitted_on"]))
+        return Calibration(
+            dict(document["presence"]),
+            dict(document["choice"]),
+            str(document["fitted_on"]),
+            None if upright is None else Calibration.from_dict(upright),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """What a card holds."""
-        return {"presence": dict(self.presence), "choice": dict(self.choice), "fitted_on": self.fitted_on}
+        own = {"presence": dict(self.presence), "choice": dict(self.choice), "fitted_on": self.fitted_on}
+        return own if self.upright is None else own | {"upright": self.upright.to_dict()}
+
+    def where(self, vertical_known: bool) -> Calibration:
+        """The calibration of a search: four unknowns have fewer wrong poses to choose from than six."""
+        return self.upright or self if vertical_known else self
 
     def preference(self, evidence: Evidence) -> float:
         """Larger for candidates that are more likely the right one."""

@@ -32,7 +32,7 @@ from plueckernet.geometry.pose import Pose, stacked
 from plueckernet.geometry.upright import nearest_turn, tilt_cosine
 from plueckernet.stages import StageClock
 
-_OVERLAPS = 4  # of the best candidates, whose lines are matched by themselves where the vertical is known
+_OVERLAPS = 4  # of the best candidates, whose lines are matched by themselves if none is accepted
 _NEARLY_ALL = 0.9  # of the lines of the smaller map, explained by a pose that may be of a family though it is doubtful
 
 
@@ -126,13 +126,12 @@ class PoseSearch:
             if assessment.weighing.confidence >= enough:
                 return assessment
             enough = judgement.min_confidence  # after the first round, in which a repeated place may hide another
-        return assessment if self._settings.up is None else self._with_matched_overlaps(assessment)
+        return self._with_matched_overlaps(assessment)
 
     def _with_matched_overlaps(self, assessment: Assessment) -> Assessment:
         """The same candidates, after the lines that overlap under each of the best were matched by themselves.
 
         The lines outside of the overlap hide right matches from the matcher, which then disagrees with a right pose.
-        With any rotation this also raises the confidence of unrelated maps, to which no calibration is fitted yet.
         """
         best: dict[int, Pose] = {}
         for entry in assessment.candidates:

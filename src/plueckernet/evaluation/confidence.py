@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +71,8 @@ FEATURES = FeatureNames(
     presence=("inliers", "stand_out", "smaller_explained", "crowd_ratio", "matcher_agreement"),
 )
 REAL_FITTED_ON = "real maps: neighbouring crops, sparse and dense, pieces, tiny, repeated and unrelated maps; "
+UPRIGHT_KINDS = (PairKind.NEIGHBOURS, PairKind.SPARSE, PairKind.PIECE, PairKind.TINY, PairKind.UNRELATED)
+UPRIGHT_FITTED_ON = "real maps, vertical known: neighbouring crops, sparse and dense, pieces, tiny and unrelated maps"
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class ConfidenceValues:
     reliability: tuple[ReliabilityBin, ...]  # of a fit to one half of the pairs, on the other half
     brier: float  # mean squared error of the confidence on that half
     real: RealReliability | None = None  # where real maps were given
+    upright: RealReliability | None = None  # likewise, of the calibration for a known vertical
 
     def at_least(self, confidence: float) -> tuple[float, Rate] | None:
         """Mean confidence and how many are right, of the held-out pairs from some confidence on."""
@@ -125,6 +128,11 @@ def evaluate_confidence(
     rows += _real(method, data.maps, runner, data.real_pairs) if data.maps else []
     name = Path(matcher).stem
     values = calibrated(name, rows, features_of(matcher), FITTED_ON[loaded.frame])
+    if data.maps:
+        upright = uncalibrated_method(matcher, upright=True)
+        values = with_upright(
+            values, _real(upright, data.maps, runner, data.real_pairs, upright=True), features_of(matcher)
+        )
     weights = [] if method.weights is None else [method.weights]
     sources = provenance("plueckernet.evaluation.confidence", weights, device=runner.settings.device)
     return ResultDocument(f"confidence_{name}", sources.to_dict(), values)
@@ -145,10 +153,12 @@ def _synthetic(method: Method, frame: MatchFrame, runner: Runner, pairs: int) ->
     return [column[i] for i in range(len(columns[0])) for column in columns]  # both halves have all cells
 
 
-def _real(method: Method, maps: tuple[Path, ...], runner: Runner, pairs: int) -> list[tuple[str, Prediction]]:
-    """Pairs of every kind."""
-    counts = {kind: _MULTIPLES.get(kind, 1) * pairs for kind in PairKind}
-    cells = {kind: Cell(RealPairs(kind, maps), Recorded(), method) for kind in PairKind}
+def _real(
+    method: Method, maps: tuple[Path, ...], runner: Runner, pairs: int, upright: bool = False
+) -> list[tuple[str, Prediction]]:
+    """Pairs of every kind; upright ones show real places only."""
+    counts = {kind: _MULTIPLES.get(kind, 1) * pairs for kind in (UPRIGHT_KINDS if upright else PairKind)}
+    cells = {kind: Cell(RealPairs(kind, maps, upright=upright), Recorded(), method) for kind in counts}
     runner.compute([(cells[kind], count) for kind, count in counts.items()])
     return [(str(kind), entry) for kind, count in counts.items() for entry in runner.run([cells[kind]], count)[0]]
 
@@ -157,9 +167,8 @@ def calibrated(
     matcher: str, predictions: Sequence[tuple[str, Prediction]], features: FeatureNames, fitted_on: str
 ) -> ConfidenceValues:
     """Fit to the candidates of all registrations that have any, given with their kinds."""
-    known = [entry for entry in (sample(kind, prediction) for kind, prediction in predictions) if entry is not None]
-    samples = Samples(tuple(known), features)
-    rows = samples.with_pose()
+    samples = _samples(predictions, features)
+    known, rows = samples.rows, samples.with_pose()
     real = any(row.kind != SYNTHETIC for row in known)
     text = f"{REAL_FITTED_ON if real else ''}{fitted_on}; {int(rows.sum())} pairs"
     calibration = samples.calibration(rows, text)
@@ -175,6 +184,26 @@ def calibrated(
         brier=measured_reliability(confidence, right).brier,
         real=_real_reliability(samples) if real else None,
     )
+
+
+def with_upright(
+    values: ConfidenceValues, predictions: Sequence[tuple[str, Prediction]], features: FeatureNames
+) -> ConfidenceValues:
+    """With a calibration for a known vertical, fitted to upright pairs; without it if these are too few."""
+    samples = _samples(predictions, features)
+    rows = samples.with_pose()
+    try:
+        upright = samples.calibration(rows, f"{UPRIGHT_FITTED_ON}; {int(rows.sum())} pairs")
+        reliability = _real_reliability(samples)
+    except InputError:  # no wrong pose among them, or of one place only
+        return values
+    return replace(values, calibration=replace(values.calibration, upright=upright), upright=reliability)
+
+
+def _samples(predictions: Sequence[tuple[str, Prediction]], features: FeatureNames) -> Samples:
+    """All registrations, given with their kinds, but those that could not be made."""
+    known = (sample(kind, prediction) for kind, prediction in predictions)
+    return Samples(tuple(entry for entry in known if entry is not None), features)
 
 
 def _real_reliability(samples: Samples) -> RealReliability:

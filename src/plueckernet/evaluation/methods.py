@@ -111,10 +111,11 @@ def all_methods(weights: Path | None = None) -> dict[str, Method]:
     return {method.name: method for method in methods}
 
 
-def register_method(matcher: str, directed: bool = False) -> Method:
+def register_method(matcher: str, directed: bool = False, upright: bool = False) -> Method:
     """:func:`plueckernet.register` with some matcher: "descriptors", weights of the package, or a file of weights."""
     weights = None if matcher == "descriptors" else Path(matcher)
-    return Method(f"register-{Path(matcher).stem}", _registered, RegistrationSettings(directed=directed), weights)
+    settings = RegistrationSettings(directed=directed, up=(0.0, 0.0, 1.0) if upright else None)
+    return Method(f"register-{Path(matcher).stem}", _registered, settings, weights)
 
 
 @dataclass(frozen=True)
@@ -127,9 +128,9 @@ class UncalibratedMethod(Method):
         return config if self.weights is None else config | {"weights": network_hash(self.weights)}
 
 
-def uncalibrated_method(matcher: str, directed: bool = False) -> UncalibratedMethod:
+def uncalibrated_method(matcher: str, directed: bool = False, upright: bool = False) -> UncalibratedMethod:
     """As :func:`register_method`, for measurements that judge the evidence with a calibration of their own."""
-    method = register_method(matcher, directed)
+    method = register_method(matcher, directed, upright)
     return UncalibratedMethod(f"{method.name}-evidence", method.build, method.settings, method.weights)
 
 

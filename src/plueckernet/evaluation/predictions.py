@@ -239,7 +239,7 @@ def _squared_error(result: RegistrationResult, pair: LinePair) -> float | None:
     if not is_right(pose_error(pose, pair.target_T_source)):
         return None
     xi = (pair.target_T_source @ pose.inverse()).log()
-    return float(xi @ torch.linalg.solve(covariance, xi))
+    return float(xi @ torch.linalg.pinv(covariance, hermitian=True) @ xi)  # a known vertical is exact
 
 
 def _checked(estimate: Estimate) -> Estimate:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from plueckernet.evaluation.real_crops import neighbours, piece_and_whole, spars
 from plueckernet.evaluation.real_maps import place_of, read_maps, read_roofs
 from plueckernet.evaluation.repetition import SHAPES, symmetric, with_details
 from plueckernet.evaluation.sources import file_hash
-from plueckernet.geometry import LineSet
+from plueckernet.geometry import LineSet, Pose
+from plueckernet.geometry.upright import turn_about
 
 CALIBRATION_SEED = 910_000_000
 ATTEMPTS = 12  # places tried on each map
@@ -63,12 +65,13 @@ class RealPairs:
     kind: PairKind
     folders: tuple[Path, ...] = ()  # not needed by maps that repeat themselves, which are synthetic
     first_seed: int = CALIBRATION_SEED
+    upright: bool = False  # z is vertical in both maps of a pair
     recorded = True
 
     @property
     def name(self) -> str:
-        """The kind and the first seed."""
-        return f"{self.kind}-{self.first_seed}"
+        """The kind and the first seed, and whether pairs are upright."""
+        return f"{'upright-' if self.upright else ''}{self.kind}-{self.first_seed}"
 
     @property
     def label(self) -> str:
@@ -78,7 +81,8 @@ class RealPairs:
     def config(self) -> dict[str, Any]:
         """What predictions depend on."""
         files = _files_hash(self.folders) if self.kind not in _REPEATED else ""
-        return {"pairs": str(self.kind), "first_seed": self.first_seed, "maps": files}
+        config = {"pairs": str(self.kind), "first_seed": self.first_seed, "maps": files}
+        return config | {"upright": True} if self.upright else config
 
     def size(self, _protocol: EvaluationProtocol) -> int | None:
         """There is no end to them."""
@@ -93,6 +97,10 @@ class RealPairs:
         generator = torch.Generator().manual_seed(
             self.first_seed + _SEEDS_APART * list(PairKind).index(self.kind) + index
         )
+        pair = self._drawn(index, generator)
+        return _stood_up(pair, generator) if self.upright else pair
+
+    def _drawn(self, index: int, generator: torch.Generator) -> LabelledPair:
         if self.kind in _REPEATED:
             return _REPEATED[self.kind](list(SHAPES)[index % len(SHAPES)], generator)
         if self.kind is PairKind.UNRELATED:
@@ -101,6 +109,16 @@ class RealPairs:
 
 
 _SEEDS_APART = 1_000_000  # of two kinds
+
+
+def _stood_up(pair: LabelledPair, generator: torch.Generator) -> LabelledPair:
+    """The same maps with the target turned until z is its vertical, too, and then about that at random."""
+    if pair.family is not None:
+        raise InputError("maps that repeat themselves are not drawn upright: not every pose of their family is a turn")
+    angle = math.tau * torch.rand((), generator=generator, dtype=torch.float64)
+    turn = turn_about(torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64), angle)
+    motion = Pose(turn @ pair.target_T_source.rotation.mT, torch.zeros(3, dtype=torch.float64))
+    return replace(pair, target=motion @ pair.target, target_T_source=motion @ pair.target_T_source)
 
 
 def _cut(make: _Maker, maps: Mapping[str, LineSet], index: int, generator: torch.Generator) -> LabelledPair:

@@ -182,7 +182,15 @@ def reliability_lines(values: ConfidenceValues) -> list[str]:
     lines += _weight_lines("which candidate is right", calibration.choice)
     lines.append("confidence on the held-out half, and how many are right:")
     lines += [f"  {b.low:g} to {b.high:g}: mean {b.confidence:.3f}, right {b.right}" for b in values.reliability]
-    return lines if values.real is None else [*lines, *real_reliability_lines(values.real)]
+    lines += [] if values.real is None else real_reliability_lines(values.real)
+    if values.upright is None or calibration.upright is None:
+        return lines
+    lines += ["", "where the vertical is known:"]
+    lines += _weight_lines(
+        "whether a candidate is right, by the evidence of the preferred", calibration.upright.presence
+    )
+    lines += _weight_lines("which candidate is right", calibration.upright.choice)
+    return [*lines, *real_reliability_lines(values.upright)]
 
 
 def _weight_lines(model: str, weights: Mapping[str, float]) -> list[str]:
