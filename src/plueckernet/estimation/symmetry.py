@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -20,13 +21,13 @@ from plueckernet.estimation.distinct import close_poses, distinct_poses
 from plueckernet.estimation.gauss_newton import determined_step
 from plueckernet.estimation.infinite_lines import InfiniteLines
 from plueckernet.estimation.noise import NoiseSettings
+from plueckernet.estimation.paired_lines import LineColumns, PairedLines, PoseArrays
 from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines, InlierThreshold, pair_residuals
 from plueckernet.estimation.verification import MapScorer
 from plueckernet.geometry.alignment import two_line_agreement, two_line_poses
 from plueckernet.geometry.invariants import PairInvariants, pairwise_invariants
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose, joined
-from plueckernet.geometry.residuals import line_residuals, variances, whitened
 from plueckernet.settings import check_at_least, check_fraction, check_positive
 
 _MAX_LENGTH_RATIO = 1.4  # of two segments that are counterparts
@@ -92,7 +93,8 @@ def polished_on_maps(poses: Pose, source: AnchoredLines, target: AnchoredLines, 
     """One Gauss-Newton step of each pose on the pairs of lines that are closest to each other under it."""
     if not poses.rotation.shape[0]:
         return poses
-    model = NoiseSettings().initial(threshold)
+    model, sides = NoiseSettings().initial(threshold), (LineColumns.of(source), LineColumns.of(target))
+    variances = model.position**2, model.direction**2
     first, second, steps = source.to(torch.float32), target.to(torch.float32), []
     for pose in (poses[index] for index in range(poses.rotation.shape[0])):
         single = Pose(pose.rotation[None], pose.translation[None]).to(torch.float32)
@@ -100,12 +102,11 @@ def polished_on_maps(poses: Pose, source: AnchoredLines, target: AnchoredLines, 
         best, column = square.min(1)
         mutual = square.argmin(0)[column] == torch.arange(len(source), device=column.device)
         rows = ((best < 1) & mutual).nonzero()[:, 0]
-        near, fixed = source[rows], target[column[rows]]
-        residuals = line_residuals(pose, near.lines, fixed.lines, near.anchor, fixed.anchor)
-        scale = variances(residuals, model.sigmas(near.lines), model.sigmas(fixed.lines))
-        step = determined_step(*whitened(residuals, *scale), torch.ones_like(near.anchor[:, 0]))
-        steps.append(torch.zeros_like(pose.translation).repeat(2) if step is None else step[0])
-    return Pose.exp(torch.stack(steps)) @ poses
+        lines = PairedLines(sides[0].taken(rows.cpu().numpy()), sides[1].taken(column[rows].cpu().numpy()))
+        design, _ = lines.residuals(PoseArrays.of(pose)).design(variances, variances)
+        step = determined_step(design, np.ones(len(rows)))
+        steps.append(np.zeros(6) if step is None else step[0])
+    return Pose.exp(torch.from_numpy(np.stack(steps)).to(poses.rotation)) @ poses
 
 
 def _by_prominence(lines: AnchoredLines) -> Int[Tensor, " n"]:
