@@ -9,7 +9,9 @@ Most candidates fail on a handful of other lines. The remaining ones are verifie
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -119,14 +121,15 @@ def _candidates(
     lines: AnchoredLines, order: Int[Tensor, " r"], threshold: InlierThreshold, settings: SymmetrySettings
 ) -> Pose:
     """Motions that take a reference pair to a pair with the same invariants, without the identity."""
-    invariants = pairwise_invariants(lines.lines, lines.anchor)
+    invariants = pairwise_invariants(lines.lines, lines.anchor, order)
     partner, is_parallel = _partners(lines, order, invariants, threshold)
-    references = torch.stack([order, partner], -1).tolist()
-    counterparts = [_counterparts(lines, invariants, row, column, threshold) for row, column in references]
-    repeated = sorted((pairs for pairs in counterparts if len(pairs) > 1), key=len)  # each has itself as a counterpart
-    if 2 * len(repeated) < len(counterparts):
+    references = [_Reference.of(order, partner, invariants, index) for index in range(len(order))]
+    counterparts = _counterparts(lines, references, threshold)
+    repeated = sorted((entry for entry in counterparts if entry.count > 1), key=lambda entry: entry.count)
+    if 2 * len(repeated) < len(references):  # each has itself as a counterpart
         return Pose.identity(0, dtype=torch.float32, device=str(lines.anchor.device))
-    pairs = torch.cat([pairs[: settings.max_counterparts] for pairs in repeated[: settings.solved_pairs]])
+    solved = repeated[: settings.solved_pairs]
+    pairs = torch.cat([entry.closest(lines.anchor, settings.max_counterparts) for entry in solved])
     poses = _parallel_poses(lines, pairs) if is_parallel else _crossing_poses(lines, pairs, threshold)
     return poses[~_is_identity(poses, threshold)]
 
@@ -139,52 +142,115 @@ def _is_identity(poses: Pose, threshold: InlierThreshold) -> Bool[Tensor, " h"]:
 def _partners(
     lines: AnchoredLines, order: Int[Tensor, " r"], invariants: PairInvariants, threshold: InlierThreshold
 ) -> tuple[Int[Tensor, " r"], bool]:
-    """A partner of each reference line, and whether all partners are parallel.
+    """A partner of each reference line, and whether all partners are parallel; invariants are of these with all lines.
 
     A partner is long, close and at a large angle; in a map of parallel lines, it is some distance away.
     """
     size = torch.ones_like(lines.anchor[:, 0]) if lines.half_length is None else lines.half_length
-    preference = size / (0.1 + invariants.span[order].square())
-    sine = invariants.sine[order].clone()
+    preference = size / (0.1 + invariants.span.square())
+    sine = invariants.sine.clone()
     sine[torch.arange(len(order), device=order.device), order] = 0
     crossing = preference * torch.where(sine > 2 * math.sin(threshold.angle), sine, 0.0)
     if 2 * int((crossing.amax(1) > 0).sum()) >= len(order):
         return crossing.argmax(1), False
-    separate = invariants.anchor_distance[order] > _SEPARATION * threshold.distance
+    separate = invariants.anchor_distance > _SEPARATION * threshold.distance
     return (preference * separate).argmax(1), True
 
 
+@dataclass(frozen=True, eq=False)
+class _Reference:
+    """Two lines of a map and their invariants."""
+
+    row: int
+    column: int
+    cosine: float
+    sine: float
+    distance: float
+    span: float
+
+    @classmethod
+    def of(
+        cls,
+        order: Int[Tensor, " r"],
+        partner: Int[Tensor, " r"],
+        invariants: PairInvariants,
+        index: int,
+    ) -> _Reference:
+        """The pair of that number."""
+        row, column = int(order[index]), int(partner[index])
+        values = (invariants.cosine, invariants.sine, invariants.distance, invariants.span)
+        return _Reference(row, column, *(float(value[index, column]) for value in values))
+
+    def is_like(self, pairs: PairInvariants, threshold: InlierThreshold) -> Bool[Tensor, "r c"]:
+        """Which pairs have the same angle and the same distance."""
+        turn = (pairs.cosine * self.cosine).add_(pairs.sine, alpha=self.sine)
+        return (turn > math.cos(threshold.angle)) & ((pairs.distance - self.distance).abs_() < threshold.distance)
+
+
+@dataclass(frozen=True, eq=False)
+class _Counterparts:
+    """The pairs of ``rows`` and ``columns`` of a map that have the invariants of a reference, itself among them."""
+
+    reference: _Reference
+    rows: Int[Tensor, " r"]
+    columns: Int[Tensor, " c"]
+    same: Bool[Tensor, "r c"]
+
+    @cached_property
+    def count(self) -> int:
+        """Number of pairs."""
+        return int(self.same.count_nonzero())
+
+    def closest(self, anchor: Float[Tensor, "n 3"], count: int) -> Int[Tensor, "k 4"]:
+        """The reference and its counterparts, ``(row, column, row', column')``, at most ``count``, closest first.
+
+        There may be very many, so only those of the closest rows are listed.
+        """
+        order = (anchor - anchor[self.reference.row]).norm(dim=-1)[self.rows].argsort(stable=True)
+        total = self.same.sum(1)[order].cumsum(0)
+        order = order[: int((total < count).sum()) + 1]
+        first, second = self.same[order].nonzero()[:count].unbind(-1)
+        pairs = torch.stack([self.rows[order[first]], self.columns[second]], -1)
+        return torch.cat([pairs.new_tensor([self.reference.row, self.reference.column]).expand_as(pairs), pairs], -1)
+
+
 def _counterparts(
-    lines: AnchoredLines, invariants: PairInvariants, row: int, column: int, threshold: InlierThreshold
-) -> Int[Tensor, "p 4"]:
-    """The pair and all pairs with its invariants, ``(row, column, row', column')``, closest first."""
-    rows, columns = (_of_like_length(lines, index, threshold) for index in (row, column))
-    block = None if len(rows) == len(columns) == len(lines) else rows[:, None] * len(lines) + columns
-
-    def of_pairs(values: Float[Tensor, "n n"]) -> Float[Tensor, "r c"]:
-        return values if block is None else values.take(block)
-
-    def difference(values: Float[Tensor, "n n"]) -> Float[Tensor, "r c"]:
-        return (of_pairs(values) - values[row, column]).abs_()
-
-    cosine = of_pairs(invariants.cosine) * invariants.cosine[row, column]
-    turn = cosine.add_(of_pairs(invariants.sine), alpha=float(invariants.sine[row, column]))
-    same = (turn > math.cos(threshold.angle)) & (difference(invariants.distance) < threshold.distance)
+    lines: AnchoredLines, references: Sequence[_Reference], threshold: InlierThreshold
+) -> list[_Counterparts]:
+    """The counterparts of each reference; invariants are computed in blocks that stay in the cache."""
     if lines.half_length is not None:
-        # The ends of a segment may be cut; its midpoint then moves by half of that.
-        cut = [(lines.half_length[side] - lines.half_length[of]).abs() for side, of in ((rows, row), (columns, column))]
-        same &= difference(invariants.span) < cut[0][:, None] + cut[1] + 2 * threshold.distance
-    first, second = same.nonzero().unbind(-1)
-    first, second = rows[first], columns[second]
-    order = (lines.anchor[first] - lines.anchor[row]).norm(dim=-1).argsort(stable=True)
-    given = torch.tensor([row, column], device=first.device).expand(len(first), 2)
-    return torch.cat([given, first[order, None], second[order, None]], -1)
+        return [_like_segments(lines, lines.half_length, reference, threshold) for reference in references]
+    every_row = torch.arange(len(lines), device=lines.anchor.device)
+    same = torch.empty(len(references), len(lines), len(lines), dtype=torch.bool, device=every_row.device)
+    for rows in every_row.split(max(1, 2 * BLOCK_ENTRIES // len(lines))):
+        invariants = pairwise_invariants(lines.lines, lines.anchor, rows)
+        for index, reference in enumerate(references):
+            same[index, rows[0] : rows[-1] + 1] = reference.is_like(invariants, threshold)
+    return [_Counterparts(entry, every_row, every_row, like) for entry, like in zip(references, same, strict=True)]
 
 
-def _of_like_length(lines: AnchoredLines, row: int, threshold: InlierThreshold) -> Int[Tensor, " k"]:
-    if lines.half_length is None:
-        return torch.arange(len(lines), device=lines.anchor.device)
-    own, size = lines.half_length[row], lines.half_length
+def _like_segments(
+    lines: AnchoredLines, half_length: Float[Tensor, " n"], reference: _Reference, threshold: InlierThreshold
+) -> _Counterparts:
+    """Pairs of segments with the invariants and about the lengths of a reference."""
+    given = reference.row, reference.column
+    every_row, columns = (_of_like_length(half_length, index, threshold) for index in given)
+    # The ends of a segment may be cut; its midpoint then moves by half of that.
+    cut, column_cut = (
+        (half_length[side] - half_length[of]).abs() for side, of in zip((every_row, columns), given, strict=True)
+    )
+    size, blocks = max(1, 2 * BLOCK_ENTRIES // max(1, len(columns))), []
+    for rows, row_cut in zip(every_row.split(size), cut.split(size), strict=True):
+        invariants = pairwise_invariants(lines.lines, lines.anchor, rows, columns)
+        apart = (invariants.span - reference.span).abs_()
+        near = apart < row_cut[:, None] + column_cut + 2 * threshold.distance
+        blocks.append(near & reference.is_like(invariants, threshold))
+    return _Counterparts(reference, every_row, columns, torch.cat(blocks))
+
+
+def _of_like_length(size: Float[Tensor, " n"], row: int, threshold: InlierThreshold) -> Int[Tensor, " k"]:
+    """Rows of the lines with about the half length of one, itself among them."""
+    own = size[row]
     like = (size < _MAX_LENGTH_RATIO * own) & (own < _MAX_LENGTH_RATIO * size)
     return (like | ((size - own).abs() < 2 * threshold.distance)).nonzero()[:, 0]
 
