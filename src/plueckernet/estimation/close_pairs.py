@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from plueckernet.estimation.correspondence import ClosePairs
+from plueckernet.estimation.masks import places_below
 from plueckernet.estimation.paired_lines import LineColumns, PairedLines, PoseArrays, dot
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, pair_residuals
 from plueckernet.geometry.pose import Pose
@@ -117,13 +118,12 @@ def close_pairs(pose: Pose, source: AnchoredLines, target: AnchoredLines, thresh
     single_pose = Pose(pose.rotation[None], pose.translation[None]).to(source.anchor.dtype)
     counts = len(source), len(target)
     if counts[0] * counts[1] <= _BLOCK_ENTRIES:
-        rows = (pair_residuals(single_pose, source, target, threshold)[0] < 1).nonzero()
-        return ClosePairs(rows, counts, threshold)
+        places = places_below(pair_residuals(single_pose, source, target, threshold), 1.0)
+        return ClosePairs(torch.stack([places // counts[1], places % counts[1]], -1), counts, threshold)
     blocks = [source.anchor.new_zeros(0, 2).long()]
     for rows, columns in _blocks(pose, source, target, threshold):
-        residuals = pair_residuals(single_pose, source[rows], target[columns], threshold)[0]
-        close = (residuals < 1).nonzero()
-        blocks.append(torch.stack([rows[close[:, 0]], columns[close[:, 1]]], -1))
+        places = places_below(pair_residuals(single_pose, source[rows], target[columns], threshold), 1.0)
+        blocks.append(torch.stack([rows[places // len(columns)], columns[places % len(columns)]], -1))
     return ClosePairs(torch.cat(blocks), counts, threshold)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -22,6 +21,7 @@ from torch.nn.functional import normalize
 from plueckernet.estimation.distinct import close_poses, distinct_poses
 from plueckernet.estimation.gauss_newton import determined_step
 from plueckernet.estimation.infinite_lines import InfiniteLines
+from plueckernet.estimation.masks import largest
 from plueckernet.estimation.noise import NoiseSettings
 from plueckernet.estimation.paired_lines import LineColumns, PairedLines, PoseArrays
 from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines, InlierThreshold, pair_residuals
@@ -124,12 +124,15 @@ def _candidates(
     invariants = pairwise_invariants(lines.lines, lines.anchor, order)
     partner, is_parallel = _partners(lines, order, invariants, threshold)
     references = [_Reference.of(order, partner, invariants, index) for index in range(len(order))]
-    counterparts = _counterparts(lines, references, threshold)
-    repeated = sorted((entry for entry in counterparts if entry.count > 1), key=lambda entry: entry.count)
-    if 2 * len(repeated) < len(references):  # each has itself as a counterpart
+    counterparts = [_Counterparts.of(lines, reference, threshold) for reference in references]
+    found = [
+        (int(per_row.sum()), entry, per_row) for entry, per_row in zip(counterparts, _counts(counterparts), strict=True)
+    ]
+    repeated = sorted((entry for entry in found if entry[0] > 1), key=lambda entry: entry[0])
+    if 2 * len(repeated) < len(found):  # each has itself as a counterpart
         return Pose.identity(0, dtype=torch.float32, device=str(lines.anchor.device))
     solved = repeated[: settings.solved_pairs]
-    pairs = torch.cat([entry.closest(lines.anchor, settings.max_counterparts) for entry in solved])
+    pairs = torch.cat([entry.closest(per_row, settings.max_counterparts) for _, entry, per_row in solved])
     poses = _parallel_poses(lines, pairs) if is_parallel else _crossing_poses(lines, pairs, threshold)
     return poses[~_is_identity(poses, threshold)]
 
@@ -181,76 +184,79 @@ class _Reference:
         values = (invariants.cosine, invariants.sine, invariants.distance, invariants.span)
         return _Reference(row, column, *(float(value[index, column]) for value in values))
 
-    def is_like(self, pairs: PairInvariants, threshold: InlierThreshold) -> Bool[Tensor, "r c"]:
-        """Which pairs have the same angle and the same distance."""
-        turn = (pairs.cosine * self.cosine).add_(pairs.sine, alpha=self.sine)
-        return (turn > math.cos(threshold.angle)) & ((pairs.distance - self.distance).abs_() < threshold.distance)
+    def likeness(self, pairs: PairInvariants, threshold: InlierThreshold) -> Float[Tensor, "r c"]:
+        """One for pairs that have the same angle and the same distance, zero for others."""
+        turn = (pairs.cosine * self.cosine).add_(pairs.sine, alpha=self.sine).gt_(math.cos(threshold.angle))
+        return turn.mul_((pairs.distance - self.distance).abs_().lt_(threshold.distance))
 
 
 @dataclass(frozen=True, eq=False)
 class _Counterparts:
-    """The pairs of ``rows`` and ``columns`` of a map that have the invariants of a reference, itself among them."""
+    """The pairs of ``rows`` and ``columns`` of a map that have the invariants of a reference, itself among them.
 
+    They may be very many, so they are counted, and only the closest are listed.
+    """
+
+    lines: AnchoredLines
     reference: _Reference
+    threshold: InlierThreshold
     rows: Int[Tensor, " r"]
     columns: Int[Tensor, " c"]
-    same: Bool[Tensor, "r c"]
 
-    @cached_property
-    def count(self) -> int:
-        """Number of pairs."""
-        return int(self.same.count_nonzero())
+    @classmethod
+    def of(cls, lines: AnchoredLines, reference: _Reference, threshold: InlierThreshold) -> _Counterparts:
+        """Among the lines of about the same lengths."""
+        rows, columns = (_of_like_length(lines, row, threshold) for row in (reference.row, reference.column))
+        return _Counterparts(lines, reference, threshold, rows, columns)
 
-    def closest(self, anchor: Float[Tensor, "n 3"], count: int) -> Int[Tensor, "k 4"]:
+    def likeness(self, rows: Int[Tensor, " k"], invariants: PairInvariants | None = None) -> Float[Tensor, "k c"]:
+        """One for pairs of some rows that are counterparts, zero for others."""
+        lines, threshold, reference = self.lines, self.threshold, self.reference
+        if invariants is None:
+            invariants = pairwise_invariants(lines.lines, lines.anchor, rows, self.columns)
+        like = reference.likeness(invariants, threshold)
+        if lines.half_length is None:
+            return like
+        # The ends of a segment may be cut; its midpoint then moves by half of that.
+        cut = (lines.half_length[rows] - lines.half_length[reference.row]).abs() + 2 * threshold.distance
+        column_cut = (lines.half_length[self.columns] - lines.half_length[reference.column]).abs()
+        apart = (invariants.span - reference.span).abs_().sub_(cut[:, None])
+        return like.mul_(apart.sub_(column_cut).lt_(0))
+
+    def closest(self, per_row: Float[Tensor, " r"], count: int) -> Int[Tensor, "k 4"]:
         """The reference and its counterparts, ``(row, column, row', column')``, at most ``count``, closest first.
 
-        There may be very many, so only those of the closest rows are listed.
+        ``per_row`` is the number of counterparts in each row.
         """
+        anchor = self.lines.anchor
         order = (anchor - anchor[self.reference.row]).norm(dim=-1)[self.rows].argsort(stable=True)
-        total = self.same.sum(1)[order].cumsum(0)
-        order = order[: int((total < count).sum()) + 1]
-        first, second = self.same[order].nonzero()[:count].unbind(-1)
+        order = order[: int((per_row[order].cumsum(0) < count).sum()) + 1]
+        first, second = self.likeness(self.rows[order]).nonzero()[:count].unbind(-1)
         pairs = torch.stack([self.rows[order[first]], self.columns[second]], -1)
         return torch.cat([pairs.new_tensor([self.reference.row, self.reference.column]).expand_as(pairs), pairs], -1)
 
 
-def _counterparts(
-    lines: AnchoredLines, references: Sequence[_Reference], threshold: InlierThreshold
-) -> list[_Counterparts]:
-    """The counterparts of each reference; invariants are computed in blocks that stay in the cache."""
+def _counts(counterparts: Sequence[_Counterparts]) -> list[Float[Tensor, " r"]]:
+    """How many there are of each in each row; all pairs are compared, in blocks that stay in the cache."""
+    lines = counterparts[0].lines
     if lines.half_length is not None:
-        return [_like_segments(lines, lines.half_length, reference, threshold) for reference in references]
-    every_row = torch.arange(len(lines), device=lines.anchor.device)
-    same = torch.empty(len(references), len(lines), len(lines), dtype=torch.bool, device=every_row.device)
-    for rows in every_row.split(max(1, 2 * BLOCK_ENTRIES // len(lines))):
+        return [torch.cat([entry.likeness(rows).sum(1) for rows in _blocks(entry)]) for entry in counterparts]
+    blocks = []
+    for rows in _blocks(counterparts[0]):  # infinite lines are all of like length, so all references share invariants
         invariants = pairwise_invariants(lines.lines, lines.anchor, rows)
-        for index, reference in enumerate(references):
-            same[index, rows[0] : rows[-1] + 1] = reference.is_like(invariants, threshold)
-    return [_Counterparts(entry, every_row, every_row, like) for entry, like in zip(references, same, strict=True)]
+        blocks.append(torch.stack([entry.likeness(rows, invariants).sum(1) for entry in counterparts]))
+    return list(torch.cat(blocks, 1))
 
 
-def _like_segments(
-    lines: AnchoredLines, half_length: Float[Tensor, " n"], reference: _Reference, threshold: InlierThreshold
-) -> _Counterparts:
-    """Pairs of segments with the invariants and about the lengths of a reference."""
-    given = reference.row, reference.column
-    every_row, columns = (_of_like_length(half_length, index, threshold) for index in given)
-    # The ends of a segment may be cut; its midpoint then moves by half of that.
-    cut, column_cut = (
-        (half_length[side] - half_length[of]).abs() for side, of in zip((every_row, columns), given, strict=True)
-    )
-    size, blocks = max(1, 2 * BLOCK_ENTRIES // max(1, len(columns))), []
-    for rows, row_cut in zip(every_row.split(size), cut.split(size), strict=True):
-        invariants = pairwise_invariants(lines.lines, lines.anchor, rows, columns)
-        apart = (invariants.span - reference.span).abs_()
-        near = apart < row_cut[:, None] + column_cut + 2 * threshold.distance
-        blocks.append(near & reference.is_like(invariants, threshold))
-    return _Counterparts(reference, every_row, columns, torch.cat(blocks))
+def _blocks(counterparts: _Counterparts) -> tuple[Int[Tensor, " k"], ...]:
+    return counterparts.rows.split(max(1, 2 * BLOCK_ENTRIES // max(1, len(counterparts.columns))))
 
 
-def _of_like_length(size: Float[Tensor, " n"], row: int, threshold: InlierThreshold) -> Int[Tensor, " k"]:
-    """Rows of the lines with about the half length of one, itself among them."""
-    own = size[row]
+def _of_like_length(lines: AnchoredLines, row: int, threshold: InlierThreshold) -> Int[Tensor, " k"]:
+    """Rows of the lines about as long as one, itself among them."""
+    if lines.half_length is None:
+        return torch.arange(len(lines), device=lines.anchor.device)
+    own, size = lines.half_length[row], lines.half_length
     like = (size < _MAX_LENGTH_RATIO * own) & (own < _MAX_LENGTH_RATIO * size)
     return (like | ((size - own).abs() < 2 * threshold.distance)).nonzero()[:, 0]
 
@@ -273,18 +279,19 @@ def _with_common_rotations(
 
     Two short lines determine a rotation badly, but a symmetry takes all directions of a map to directions of it.
     """
-    entries = poses.rotation.flatten(1)
-    group = torch.full_like(entries[:, 0], -1, dtype=torch.int64)
+    entries = poses.rotation.flatten(1).cpu().numpy()
+    group = np.full(len(entries), -1)
     representatives: list[int] = []
-    while len(representatives) < _MAX_ROTATIONS and bool((group < 0).any()):
-        row = int((group < 0).to(torch.uint8).argmax())
+    while len(representatives) < _MAX_ROTATIONS and (group < 0).any():
+        row = int((group < 0).argmax())
         like = (group < 0) & ((entries @ entries[row] - 1) / 2 > math.cos(threshold.angle))
         group[like] = len(representatives)
         representatives.append(row)
     if not representatives:
         return poses
     common = _agreeing(poses.rotation[representatives], lines, threshold)
-    rotation = torch.where((group < 0)[:, None, None], poses.rotation, common[group])
+    rows = torch.from_numpy(group).to(common.device)
+    rotation = torch.where((rows < 0)[:, None, None], poses.rotation, common[rows])
     moved = ((poses.rotation - rotation) @ points[..., None])[..., 0]
     return Pose(rotation, poses.translation + moved)
 
@@ -295,10 +302,13 @@ def _agreeing(
     """The rotations after a step that aligns the directions of lines with the closest directions of lines."""
     direction = lines.lines.direction
     sample = direction[:: 1 + len(direction) // _DIRECTIONS]
-    cosine = (sample @ rotation.mT) @ direction.mT  # (c, s, n)
-    best, column = cosine.abs().max(-1)
-    sign = cosine.gather(-1, column[..., None]).sign()
-    near = (best > math.cos(threshold.angle)).to(direction.dtype)[..., None]
+    columns, cosines = [], []
+    for block in rotation.split(max(1, 4 * BLOCK_ENTRIES // max(1, len(sample) * len(direction)))):
+        cosine = (sample @ block.mT) @ direction.mT  # (b, s, n)
+        columns.append(largest(cosine.abs()))
+        cosines.append(cosine.gather(-1, columns[-1][..., None]))
+    column, best = torch.cat(columns), torch.cat(cosines)
+    sign, near = best.sign(), (best.abs() > math.cos(threshold.angle)).to(direction.dtype)
     u, singular, vt = torch.linalg.svd((direction[column] * sign * near).mT @ sample)
     flip = torch.ones_like(singular)
     flip[:, 2] = torch.linalg.det(u @ vt).sign()
