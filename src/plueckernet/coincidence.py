@@ -47,7 +47,7 @@ class CoincidenceFinder:
         scale = residuals.new_tensor([threshold.distance * maps.unit, math.degrees(threshold.angle)])
         gap = (normalized.act(maps.all_source.anchor[rows[:, 0]]) - maps.all_target.anchor[rows[:, 1]]).norm(dim=-1)
         misfit = (residuals / scale).square().sum(-1) + 1e-3 * gap
-        best = pairs.mutual_best((-misfit).exp())
+        best = torch.from_numpy(pairs.mutual_best((-misfit).exp().cpu().numpy())).to(rows.device)
         return rows[best], residuals[best]
 
 
