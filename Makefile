@@ -22,7 +22,7 @@ GPU_PYTHON ?= 3.12
 PYTHON_OTHER ?= 3.13
 OTHER := .venv-$(PYTHON_OTHER)
 OTHER_INSTALLED := $(OTHER)/.installed
-OTHER_EXTRAS := io,mesh,extract
+OTHER_EXTRAS := io,mesh,extract,plot
 OTHER_TOOLS := beartype hypothesis plyfile pytest pytest-xdist
 OTHER_TESTS := $(addprefix tests/,estimation geometry io moving test_api_surface.py test_dependencies.py test_errors.py \
     test_registration.py test_result.py test_settings.py) $(addprefix tests/cli/test_,apply_refine.py convert_info.py \

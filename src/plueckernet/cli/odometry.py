@@ -26,6 +26,10 @@ def odometry(
     layout: Annotated[
         str | None, typer.Option(help="tum, 7scenes, kitti, scans or lines.", show_default="from the files")
     ] = None,
+    from_format: Annotated[
+        str | None,
+        typer.Option("--from", metavar="FORMAT", help="Format of the scans or line maps.", show_default="by content"),
+    ] = None,
     local_map: Annotated[
         bool,
         typer.Option(
@@ -50,7 +54,7 @@ def odometry(
 
     chosen = with_values(OdometrySettings(local_map=local_map), settings or ())
     line_matcher = load_matcher(matcher)
-    frames = open_sequence(sequence, layout)
+    frames = open_sequence(sequence, layout, from_format)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

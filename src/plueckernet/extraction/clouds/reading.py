@@ -15,6 +15,7 @@ from plueckernet.extraction.clouds.chunks import Chunks
 from plueckernet.io import limap, limap2
 from plueckernet.io import ply as line_ply
 from plueckernet.io.files import check_regular
+from plueckernet.io.registry import FORMATS
 from plueckernet.io.source import Source, is_number
 
 CHUNK = 1_000_000  # points read at a time
@@ -44,12 +45,20 @@ CLOUD_FORMATS = (
 )
 
 
+_CLOUD_NAMES = {known.name for known in CLOUD_FORMATS}
+_LINE_NAMES = {known.name for known in FORMATS}
 _POINT_COLUMNS = (3, 4)  # of points, without and with an intensity; segments have six
 _ONLY_CLOUDS = {".xyz", ".pts", ".asc", ".vtk", ".las", ".laz", ".e57", ".pcd"}
 
 
-def is_cloud(path: Path) -> bool:
-    """Whether a file has points and no lines: by its signature, its elements or columns, or its suffix."""
+def is_cloud(path: Path, format: str | None = None) -> bool:
+    """Whether a file has points and no lines: by its signature, its elements or columns, or its suffix.
+
+    ``format`` is its format as the user names it. Names that only clouds, or only lines, have decide by themselves.
+    """
+    name = None if format is None else format.lower()
+    if name is not None and (name in _LINE_NAMES) != (name in _CLOUD_NAMES):
+        return name in _CLOUD_NAMES
     if not path.is_file():
         return False
     source = Source(path)
