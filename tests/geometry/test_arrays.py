@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import plueckernet as pn
-from plueckernet.errors import InputError, ShapeError
+from plueckernet.errors import FormatError, InputError, ShapeError
 from plueckernet.geometry import LineSet, Pose, Similarity, join_lines, stack_lines
 
 ENDS = np.random.default_rng(0).normal(size=(5, 2, 3))
@@ -54,7 +54,7 @@ def test_kinds_of_numbers():
             r"sigma: expected shape \(1,\), got \(1, 1\)",
         ),
         (lambda: Pose.from_matrix(np.eye(3)), r"matrix: expected shape \(4, 4\), got \(3, 3\)"),
-        (lambda: POSE @ np.zeros((4, 2)), r"points: expected shape \(3,\), got \(4, 2\)"),
+        (lambda: POSE @ np.zeros((4, 2)), r"points: expected shape \(n, 3\) or \(3,\), got \(4, 2\)"),
         (lambda: Pose.from_quaternion([1, 0, 0], [0, 0, 0]), r"quaternion: expected shape \(4,\), got \(3,\)"),
         (
             lambda: LineSet.from_point_direction(np.zeros((2, 3)), np.ones((3, 3))),
@@ -71,6 +71,23 @@ def test_errors_name_the_shape(make, message):
 def test_what_is_no_number_is_refused(values):
     with pytest.raises(InputError, match="endpoints: expected"):
         LineSet.from_segments(values)
+
+
+def test_what_is_no_map_is_refused():
+    for wrong in (None, {"a": 1}, b"house.obj"):
+        with pytest.raises(InputError, match="expected lines, the path of a file, or end points, got"):
+            pn.register(wrong, ENDS)
+    for wrong in (3, "house.obj", LineSet.from_segments(ENDS)):
+        with pytest.raises(InputError, match="align: expected maps in a list or by name, got"):
+            pn.align(wrong)
+
+
+@pytest.mark.parametrize("name", ["c.xyz", "c.txt", "c.npy", "c.csv"])
+def test_points_where_lines_are_read_name_what_extracts_them(tmp_path, name):
+    save = np.save if name.endswith("npy") else np.savetxt
+    save(tmp_path / name, ENDS[:, 0], **({"delimiter": ","} if name.endswith("csv") else {}))
+    with pytest.raises(FormatError, match=r"found .*3\)? \(a point cloud, not lines: `plueckernet extract`"):
+        pn.register(tmp_path / name, ENDS)
 
 
 def test_sigma_is_positive():

@@ -254,7 +254,7 @@ def _moved(motion: Pose | Similarity, other: Any) -> Any:
     """
     if not isinstance(other, Tensor) and isinstance(other, Movable):
         return other.moved_by(motion)
-    points = as_floats(other, "points", (3,))
+    points = as_floats(other, "points", ("n", 3), (3,))
     kind = torch.promote_types(points.dtype, motion.rotation.dtype)
     exact = motion if motion.rotation.dtype == kind else motion.to(kind)
     moved = exact.act(points.to(kind))

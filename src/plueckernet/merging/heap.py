@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,8 @@ class MapHeap:
     @classmethod
     def of(cls, maps: MapsLike, same_unit: bool = True) -> MapHeap:
         """Read and check the maps."""
+        if isinstance(maps, str | Path | LineSet) or not isinstance(maps, Iterable):
+            raise InputError(f"align: expected maps in a list or by name, got {type(maps).__name__}")
         named = dict(maps) if isinstance(maps, Mapping) else dict(zip(_names(maps), maps, strict=True))
         if not named:
             raise InputError("align: there are no maps")
