@@ -60,6 +60,7 @@ def apply(
 def _check(files: list[Path], out: Path) -> None:
     """Raise before the work starts if an output would collide with another or with an input."""
     from plueckernet.errors import FormatError, InputError
+    from plueckernet.io.files import make_folder
 
     names = [path.name for path in files]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -70,7 +71,4 @@ def _check(files: list[Path], out: Path) -> None:
             raise FormatError(path, "no such file or directory")
         if (out / path.name).resolve() == path.resolve():
             raise InputError(f"{path}: the moved file would replace its own input; choose another folder")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{out}: cannot be created: {error.strerror}") from error
+    make_folder(out)
