@@ -140,10 +140,10 @@ def put_colmap_models(folder: Path) -> None:
     lines = make_scene("indoor", 4711)
     order = lines.midpoints()[:, 0].argsort()
     street, drone = lines[order[: 3 * len(order) // 4]], lines[order[len(order) // 4 :]]
-    for number, (name, part) in enumerate({"street": street, "drone": drone}.items()):
+    for number, (name, seen) in enumerate({"street": street, "drone": drone}.items()):
         generator = torch.Generator().manual_seed(number)
         motion = Similarity.from_pose(Pose.random(generator=generator, translation=20.0), 0.2 + number)
-        put_model(folder / name / "sparse" / "0", part, motion, np.random.default_rng(number))
+        put_model(folder / name / "sparse" / "0", seen, motion, np.random.default_rng(number))
 
 
 def put_model(folder: Path, lines: LineSet, motion: Similarity, generator: np.random.Generator) -> None:

@@ -90,6 +90,36 @@ def test_points_where_lines_are_read_name_what_extracts_them(tmp_path, name):
         pn.register(tmp_path / name, ENDS)
 
 
+def test_arrays_where_poses_and_offsets_are_taken(tmp_path):
+    lines, matrix = LineSet.from_segments(ENDS), POSE.matrix().tolist()
+    torch.testing.assert_close(lines.shifted([1, 2, 3]).endpoints, lines.endpoints - torch.tensor([1.0, 2, 3]))
+    torch.testing.assert_close(Pose.exp(POSE.log().tolist()).matrix(), POSE.matrix())
+    assert float(POSE.angle_to(matrix)) < 1e-7
+    larger = Similarity.from_pose(matrix, 2.0)
+    torch.testing.assert_close(larger.matrix(), Similarity.from_pose(POSE, 2.0).matrix())
+    torch.testing.assert_close(Similarity.exp(larger.log().numpy()).matrix(), larger.matrix())
+    target = larger @ ENDS.reshape(-1, 3)
+    for motion in (larger, larger.matrix().numpy()):
+        pairs, residuals = pn.coincident_lines(ENDS, target.reshape(-1, 6), motion)
+        assert pairs.tolist() == [[row, row] for row in range(5)]
+        assert float(residuals.max()) < 1e-6
+    with pytest.raises(ShapeError, match=r"xi: expected shape \(6,\), got \(7,\)"):
+        Pose.exp(larger.log())
+
+
+def test_a_report_of_arrays(tmp_path):
+    result = pn.refine(ENDS, POSE @ LineSet.from_segments(ENDS), POSE, matcher="descriptors")
+    pn.write_report(tmp_path / "a.html", result, ENDS.tolist(), (POSE @ ENDS.reshape(-1, 3)).reshape(-1, 6))
+    pn.write_report(tmp_path / "b.html", result, LineSet.from_segments(ENDS), POSE @ LineSet.from_segments(ENDS))
+    assert (tmp_path / "a.html").stat().st_size == pytest.approx((tmp_path / "b.html").stat().st_size, abs=2000)
+
+
+@pytest.mark.parametrize("kind", [list, torch.tensor, np.array])
+def test_points_of_any_kind_are_extracted(kind):
+    points = np.random.default_rng(0).uniform(size=(2000, 3)) * [4.0, 3.0, 0.0]
+    assert len(pn.extract_lines(kind(points.tolist()))) == 4
+
+
 def test_sigma_is_positive():
     with pytest.raises(InputError, match="sigma"):
         LineSet.from_segments(ENDS, sigma=[1, 1, 0, 1, 1])

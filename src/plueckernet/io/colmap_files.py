@@ -20,7 +20,7 @@ _SENSOR = 4 + 4  # type and number
 _CAMERA = 4 + 4 + 8 + 8  # number, kind, width, height; as many parameters as the kind has follow
 
 
-class Part(Enum):
+class PieceKind(Enum):
     """What a piece of a file has."""
 
     WORLD_POSE = auto()  # of a camera or rig: camera_T_world
@@ -29,7 +29,7 @@ class Part(Enum):
     OTHER = auto()  # numbers, names, features, tracks
 
 
-Piece = tuple[Part, bytes]
+Piece = tuple[PieceKind, bytes]
 
 
 def check_model(folder: Path) -> None:
@@ -49,7 +49,7 @@ def pieces(path: Path) -> Iterator[Piece]:
     """All bytes of a file of `RECORDS`, in their order; a file that is damaged raises :class:`FormatError`."""
     with _opened(path) as reader:
         count, data = reader.number(8)
-        yield Part.OTHER, data
+        yield PieceKind.OTHER, data
         for _ in range(count):
             yield from RECORDS[path.name](reader)
         reader.end()
@@ -102,35 +102,35 @@ def _opened(path: Path) -> _Reader:
 
 
 def _rig(reader: _Reader) -> Iterator[Piece]:
-    yield Part.OTHER, reader.take(4)
+    yield PieceKind.OTHER, reader.take(4)
     sensors, data = reader.number(4)
-    yield Part.OTHER, data + reader.take(_SENSOR if sensors else 0)
+    yield PieceKind.OTHER, data + reader.take(_SENSOR if sensors else 0)
     for _ in range(sensors - 1):
-        yield Part.OTHER, reader.take(_SENSOR)
+        yield PieceKind.OTHER, reader.take(_SENSOR)
         has_pose, data = reader.number(1)
-        yield Part.OTHER, data
+        yield PieceKind.OTHER, data
         if has_pose:
-            yield Part.SENSOR_POSE, reader.take(_POSE)
+            yield PieceKind.SENSOR_POSE, reader.take(_POSE)
 
 
 def _frame(reader: _Reader) -> Iterator[Piece]:
-    yield Part.OTHER, reader.take(4 + 4)  # numbers of the frame and of the rig
-    yield Part.WORLD_POSE, reader.take(_POSE)
-    yield Part.OTHER, reader.counted(4, _SENSOR + 8)  # with the number of its data
+    yield PieceKind.OTHER, reader.take(4 + 4)  # numbers of the frame and of the rig
+    yield PieceKind.WORLD_POSE, reader.take(_POSE)
+    yield PieceKind.OTHER, reader.counted(4, _SENSOR + 8)  # with the number of its data
 
 
 def _image(reader: _Reader) -> Iterator[Piece]:
-    yield Part.OTHER, reader.take(4)
-    yield Part.WORLD_POSE, reader.take(_POSE)
-    yield Part.OTHER, reader.take(4) + reader.name()  # the camera
-    yield Part.OTHER, reader.counted(8, 24)  # x, y and number of the point in space
+    yield PieceKind.OTHER, reader.take(4)
+    yield PieceKind.WORLD_POSE, reader.take(_POSE)
+    yield PieceKind.OTHER, reader.take(4) + reader.name()  # the camera
+    yield PieceKind.OTHER, reader.counted(8, 24)  # x, y and number of the point in space
 
 
 def _point(reader: _Reader) -> Iterator[Piece]:
-    yield Part.OTHER, reader.take(8)
-    yield Part.POINT, reader.take(3 * 8)
-    yield Part.OTHER, reader.take(3 + 8)  # colour and error
-    yield Part.OTHER, reader.counted(8, 8)  # image and point of each observation
+    yield PieceKind.OTHER, reader.take(8)
+    yield PieceKind.POINT, reader.take(3 * 8)
+    yield PieceKind.OTHER, reader.take(3 + 8)  # colour and error
+    yield PieceKind.OTHER, reader.counted(8, 8)  # image and point of each observation
 
 
 RECORDS: dict[str, Callable[[_Reader], Iterator[Piece]]] = {

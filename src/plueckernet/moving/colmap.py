@@ -19,7 +19,7 @@ import torch
 
 from plueckernet.errors import InputError
 from plueckernet.geometry.pose import Pose, Similarity, quaternion_from_rotation
-from plueckernet.io.colmap_files import RECORDS, Part, pieces
+from plueckernet.io.colmap_files import RECORDS, PieceKind, pieces
 from plueckernet.io.limap2 import FOLDER, LineTrack, lines_file, read_tracks, write_tracks
 from plueckernet.io.source import Source, numbers
 from plueckernet.moving.replacing import replacing
@@ -179,17 +179,17 @@ def _scaled_pose(values: Sequence[float], motion: Similarity) -> list[float]:
 def _move_binary(file: Path, out: Path, motion: Similarity) -> None:
     source = Source(file)
     with out.open("wb") as target:
-        for part, data in pieces(file):
-            target.write(_moved_piece(part, data, motion, source))
+        for kind, data in pieces(file):
+            target.write(_moved_piece(kind, data, motion, source))
 
 
-def _moved_piece(part: Part, data: bytes, motion: Similarity, source: Source) -> bytes:
-    if part is Part.OTHER:
+def _moved_piece(kind: PieceKind, data: bytes, motion: Similarity, source: Source) -> bytes:
+    if kind is PieceKind.OTHER:
         return data
     values = np.frombuffer(data, "<f8").tolist()
-    if part is Part.POINT:
+    if kind is PieceKind.POINT:
         moved = (motion @ values).tolist()
-    elif part is Part.WORLD_POSE:
+    elif kind is PieceKind.WORLD_POSE:
         moved = _moved_pose(values, motion, source)
     else:
         moved = _scaled_pose(values, motion)
