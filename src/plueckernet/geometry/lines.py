@@ -161,11 +161,12 @@ class LineSet:
         kept = {name: None if value is None else value.expand(direction.shape[:-1]) for name, value in known.items()}
         return LineSet(direction, moment, endpoints, **kept)
 
-    def shifted(self, offset: Float[Tensor, "*batch 3"]) -> LineSet:
+    def shifted(self, offset: ArrayLike) -> LineSet:
         """Subtract ``offset``, for example to remove the origin of a national grid.
 
         Segments are shifted by their endpoints, so a large offset costs no precision.
         """
+        offset = as_floats(offset, "offset", (3,)).to(self.direction)
         if self.endpoints is not None:
             endpoints = self.endpoints - offset[..., None, None, :]
             moment = torch.linalg.cross(endpoints.mean(-2), self.direction)
