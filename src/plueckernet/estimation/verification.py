@@ -240,7 +240,7 @@ def _weights(lines: AnchoredLines, bundle: InlierThreshold) -> Float[Tensor, " n
     if lines.half_length is None:
         return torch.ones_like(lines.anchor[:, 0])
     identity = Pose.identity(1, dtype=torch.float32, device=str(lines.anchor.device))
-    blocks = torch.arange(len(lines), device=lines.anchor.device).split(max(1, 4 * BLOCK_ENTRIES // len(lines)))
+    blocks = torch.arange(len(lines), device=lines.anchor.device).split(max(1, 8 * BLOCK_ENTRIES // len(lines)))
     sizes = torch.cat([pair_residuals(identity, lines[rows], lines, bundle)[0].lt_(1).sum(1) for rows in blocks])
     weight = 1 / sizes.clamp_min(1)
     return weight / weight.mean()
