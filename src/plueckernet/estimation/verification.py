@@ -174,16 +174,17 @@ class MapScorer:
         ]
         return covered[0].nonzero()[:, 0], covered[1].nonzero()[:, 0]
 
-    def stand_out(self, pose: Pose, score: float) -> tuple[float, float]:
-        """How far the score of a pose lies above that of the same pose shifted, and how many lines that explains.
+    def stand_out(self, pose: Pose) -> tuple[float, float, float]:
+        """The score of a pose, how far it lies above that of the same pose shifted, and how many lines that explains.
 
-        The first is in standard deviations of the scores of many shifts, the second a mean over them: what the maps
+        The second is in standard deviations of the scores of many shifts, the third a mean over them: what the maps
         explain by chance.
         """
         shifts = _shifts(str(pose.translation.device))
         explained = self.explained(Pose(pose.rotation.expand(len(shifts), 3, 3), pose.translation + shifts))
-        scores = self.score(explained)
-        return float((score - scores.mean()) / (scores.std() + _MIN_DEVIATION)), float(explained.lines.mean())
+        scores, chance = self.score(explained), explained.lines[1:].mean()
+        above = (scores[0] - scores[1:].mean()) / (scores[1:].std() + _MIN_DEVIATION)
+        return float(scores[0]), float(above), float(chance)
 
     def _rough_scores(self, poses: Pose) -> Float[Tensor, " h"]:
         """The score on some lines of each map; of infinite lines, on some of the source against all of the target."""
@@ -239,7 +240,7 @@ def _weights(lines: AnchoredLines, bundle: InlierThreshold) -> Float[Tensor, " n
     if lines.half_length is None:
         return torch.ones_like(lines.anchor[:, 0])
     identity = Pose.identity(1, dtype=torch.float32, device=str(lines.anchor.device))
-    blocks = torch.arange(len(lines), device=lines.anchor.device).split(max(1, 4 * BLOCK_ENTRIES // len(lines)))
+    blocks = torch.arange(len(lines), device=lines.anchor.device).split(max(1, 8 * BLOCK_ENTRIES // len(lines)))
     sizes = torch.cat([pair_residuals(identity, lines[rows], lines, bundle)[0].lt_(1).sum(1) for rows in blocks])
     weight = 1 / sizes.clamp_min(1)
     return weight / weight.mean()
@@ -247,8 +248,9 @@ def _weights(lines: AnchoredLines, bundle: InlierThreshold) -> Float[Tensor, " n
 
 @lru_cache(maxsize=8)
 def _shifts(device: str) -> Float[Tensor, "s 3"]:
-    """The same shifts every time, in all directions."""
+    """None, and then the same shifts every time, in all directions."""
     generator = torch.Generator().manual_seed(0)
     direction = normalize(torch.randn(_SHIFTS, 3, generator=generator, dtype=torch.float64), dim=-1)
     low, high = _SHIFT_RANGE
-    return (direction * torch.linspace(low, high, _SHIFTS, dtype=torch.float64)[:, None]).to(device)
+    shifts = direction * torch.linspace(low, high, _SHIFTS, dtype=torch.float64)[:, None]
+    return torch.cat([torch.zeros_like(shifts[:1]), shifts]).to(device)
