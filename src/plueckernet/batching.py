@@ -1,0 +1,231 @@
+"""Many pairs of maps registered at once on one device, with the results of one at a time.
+
+The *first look* of :class:`~plueckernet.estimation.search.PoseSearch`, the round with the matches of the longest lines,
+is made for all pairs of a batch in the same tensor operations, and so is the refinement to convergence that follows. A
+pair is complete if its best candidate is clear, all of its motions are observable and no symmetry of a map makes
+another pose exchangeable with it. All other pairs are registered by themselves.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from plueckernet.errors import BatchSizeWarning, InputError
+from plueckernet.estimation.assessment import Assessment
+from plueckernet.estimation.batched.assessing import AssessedPair, CompletedPairs, assessed_pairs
+from plueckernet.estimation.batched.distinct import poses_of
+from plueckernet.estimation.batched.family import has_no_family
+from plueckernet.estimation.batched.look import BatchedSearch
+from plueckernet.estimation.batched.observability import least_firmness
+from plueckernet.estimation.batched.preparation import PreparedMaps, prepare
+from plueckernet.estimation.extents import unit_warning
+from plueckernet.estimation.judgement import judge
+from plueckernet.estimation.map_parts import MAX_PART_MATCHES
+from plueckernet.estimation.maps import MIN_LINES
+from plueckernet.estimation.settings import RegistrationSettings
+from plueckernet.geometry.lines import LineSet
+from plueckernet.io.inputs import LinesLike, as_lines
+from plueckernet.matchers import LineMatcher, MatchFrame, NetworkMatcher
+from plueckernet.models.matcher import InvariantConfig
+from plueckernet.result import RegistrationResult, RunRecord, assemble_result
+from plueckernet.stages import StageClock
+
+_WINDOW = 4  # batches of pairs that are read ahead, of which those of like size make a batch
+_SIZES_PER_DOUBLING = 2  # of the sizes to which maps are padded
+
+_FIRM = 1 + 1e-9  # of the least firmness, that rounding may not decide about
+
+Pair = tuple[LinesLike, LinesLike]
+Maps = tuple[LineSet, LineSet]
+
+
+@dataclass(frozen=True)
+class BatchRun:
+    """What is the same for all pairs."""
+
+    matcher: LineMatcher
+    settings: RegistrationSettings
+    seed: int
+    device: str
+    alone: Callable[[Pair], RegistrationResult]  # registers one pair by itself
+    is_rigid: bool = True  # False: a scale is searched for
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the batched search covers these settings and this matcher."""
+        return self.is_rigid and _is_invariant(self.matcher) and _is_covered(self.settings)
+
+    def match(self, source: LineSet, target: LineSet) -> Float[Tensor, "b m n"]:
+        """Log-probability of each pair of lines of padded maps."""
+        if not isinstance(self.matcher, NetworkMatcher):
+            raise TypeError(f"{self.matcher.name}: only a network matches many pairs of maps at once")
+        return self.matcher.network(source, target).log_probability
+
+
+def _is_invariant(matcher: LineMatcher) -> bool:
+    """Whether this is a network that depends neither on the unit nor on the frame of the maps."""
+    config = matcher.network.config if isinstance(matcher, NetworkMatcher) else None
+    return isinstance(config, InvariantConfig) and config.scale == "joint" and matcher.frame is MatchFrame.NORMALIZED
+
+
+class BatchRegistration:
+    """Registers pairs in batches of like size; out of memory, in smaller ones from then on."""
+
+    def __init__(self, run: BatchRun, batch_size: int) -> None:
+        if batch_size < 1:
+            raise InputError(f"batch_size: expected a number of at least 1, got {batch_size}")
+        self._run, self.batch_size = run, batch_size
+        self.alone = 0  # pairs that were registered by themselves
+        self.stage = StageClock()  # of all batches
+
+    def results(self, pairs: Iterable[Pair]) -> Iterator[RegistrationResult]:
+        """The result of each pair, in their order."""
+        remaining = iter(pairs)
+        while window := list(itertools.islice(remaining, _WINDOW * self.batch_size)):
+            yield from self._of_window(window)
+
+    def _of_window(self, window: Sequence[Pair]) -> Iterator[RegistrationResult]:
+        maps = [_read(pair) if self._run.is_possible else None for pair in window]
+        results: dict[int, RegistrationResult | None] = {}
+        for rows in _buckets(maps, self._run.settings):
+            bucket = [pair for row in rows if (pair := maps[row]) is not None]
+            results |= zip(rows, self._of_bucket(bucket), strict=True)
+        for place, pair in enumerate(window):
+            yield results.get(place) or self._alone(maps[place] or pair)
+
+    def _of_bucket(self, pairs: Sequence[Maps]) -> list[RegistrationResult | None]:
+        """The results of pairs of like size; None for one that has to be registered by itself."""
+        results: list[RegistrationResult | None] = []
+        while len(results) < len(pairs):
+            batch = pairs[len(results) : len(results) + self.batch_size]
+            try:
+                results += self._of_batch(batch)
+            except torch.OutOfMemoryError:
+                if len(batch) == 1:
+                    results.append(None)
+                else:
+                    self._halve(len(batch))
+        return results
+
+    def _halve(self, count: int) -> None:
+        self.batch_size = count // 2
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        sentence = f"Out of memory with {count} pairs of maps at once: from now on {self.batch_size} are registered."
+        warnings.warn(sentence, BatchSizeWarning, stacklevel=2)
+
+    def _alone(self, pair: Pair) -> RegistrationResult:
+        self.alone += 1
+        return self._run.alone(pair)
+
+    def _of_batch(self, pairs: Sequence[Maps]) -> list[RegistrationResult | None]:
+        """The result of each pair; None for one that has to be registered by itself."""
+        clock = StageClock()
+        with torch.inference_mode():
+            found, completed = self._searched(pairs, clock)
+        with clock("judge"):
+            seconds = {name: value / len(pairs) for name, value in clock.seconds.items()}
+            results = [
+                None if assessment is None else self._result(assessment, completed, row, seconds)
+                for row, assessment in enumerate(found)
+            ]
+        for name, value in clock.seconds.items():
+            self.stage.seconds[name] = self.stage.seconds.get(name, 0.0) + value
+        return results
+
+    def _searched(
+        self, pairs: Sequence[Maps], clock: StageClock
+    ) -> tuple[list[Assessment | None], CompletedPairs]:
+        """The candidates of each pair, None where a look at all pairs at once does not suffice."""
+        run, settings, counts = self._run, self._run.settings, [(len(source), len(target)) for source, target in pairs]
+        with clock("prepare"):
+            prepared = prepare(pairs, settings, run.device)
+            maps, regular = prepared.maps, _is_regular(prepared, pairs)
+        search = BatchedSearch(maps, settings, clock)
+        is_small = max(map(max, counts)) <= settings.first_lines
+        limit = settings.max_matches if is_small else min(settings.max_matches, MAX_PART_MATCHES)
+        matches, looked_at = search.first(run.match, settings.first_lines, limit, run.seed)
+        with search.timed("judge"):
+            calibration = run.matcher.matching(settings).calibration
+            entries = assessed_pairs(looked_at.on_cpu(), counts, calibration)
+            best = torch.tensor([entry.columns[0] if entry.columns else 0 for entry in entries], device=maps.unit.device)
+            lonely = has_no_family(looked_at, best, maps, search.map_scorer, settings.family)
+        refined = search.completed(poses_of(looked_at.poses, best[:, None])[:, 0])
+        with search.timed("judge"):
+            firm = least_firmness(refined, maps) >= _FIRM * _least_firmness(settings)
+            whole = looked_at.regular & lonely & refined.supported & refined.determined
+            clear = [_is_clear(entry, settings) for entry in entries]
+            fine = (regular & whole.cpu() & firm & torch.tensor(clear)).tolist()
+        found = [entry.assessment if use else None for entry, use in zip(entries, fine, strict=True)]
+        return found, CompletedPairs(maps, matches, refined)
+
+    def _result(
+        self, assessment: Assessment, completed: CompletedPairs, row: int, seconds: dict[str, float]
+    ) -> RegistrationResult:
+        run, maps = self._run, completed.maps(row)
+        assessment = assessment.completed(completed.refinement(row))
+        verdict = judge(
+            assessment.evidence, assessment.weighing, (), run.settings.judgement, run.matcher.is_calibrated
+        )  # fmt: skip
+        record = RunRecord(run.matcher.name, run.settings, run.seed, seconds)
+        return assemble_result(verdict, assessment, (), completed.matches(row), maps, record)
+
+
+def _read(pair: Pair) -> Maps | None:
+    """The maps of a pair; None if they cannot be read, which is said when they are registered by themselves."""
+    try:
+        return as_lines(pair[0]), as_lines(pair[1])
+    except InputError:
+        return None
+
+
+def _buckets(maps: Sequence[Maps | None], settings: RegistrationSettings) -> list[list[int]]:
+    """Rows of pairs of like size and kind; those that no batch can hold are in none."""
+    buckets: dict[tuple[bool, int], list[int]] = {}
+    for row, pair in enumerate(maps):
+        if pair is not None and all(_is_batchable(lines, settings) for lines in pair):
+            kinds = [lines.endpoints is not None for lines in pair]
+            if kinds[0] == kinds[1]:
+                largest = max(len(lines) for lines in pair)
+                doublings = math.ceil(_SIZES_PER_DOUBLING * math.log2(largest / settings.first_lines))
+                buckets.setdefault((kinds[0], max(0, doublings)), []).append(row)
+    return list(buckets.values())
+
+
+def _is_batchable(lines: LineSet, settings: RegistrationSettings) -> bool:
+    """Whether this is one map of not too many lines, of whose noise nothing is known."""
+    usual = lines.direction.ndim == 2 and lines.sigma is None and lines.mask is None
+    return usual and MIN_LINES <= len(lines) <= settings.max_lines
+
+
+def _is_covered(settings: RegistrationSettings) -> bool:
+    """Whether the batched search is made for these settings."""
+    known = (settings.up, settings.position_noise, settings.direction_noise, settings.refinement.up)
+    return not settings.directed and all(value is None for value in known)
+
+
+def _is_regular(prepared: PreparedMaps, pairs: Sequence[Maps]) -> Bool[Tensor, " b"]:
+    """Which pairs the batched search is made for: without strays and in one unit."""
+    regular, same_unit = prepared.regular.cpu(), prepared.same_unit.cpu()
+    for row in (regular & ~same_unit).nonzero()[:, 0].tolist():
+        regular[row] = unit_warning(*pairs[row]) is None
+    return regular
+
+
+def _is_clear(entry: AssessedPair, settings: RegistrationSettings) -> bool:
+    judgement = settings.judgement
+    return entry.assessment.weighing.confidence >= max(judgement.clear_confidence, judgement.min_confidence)
+
+
+def _least_firmness(settings: RegistrationSettings) -> float:
+    """Inliers that must resist every motion for it to be observable."""
+    limits = settings.observability
+    return max(limits.min_firmness, limits.min_rotation_firmness)
