@@ -66,7 +66,7 @@ class PairLists:
     def competitors(self) -> Float[Tensor, "q p"]:
         """Number of other pairs that contain one of the two lines."""
         first, second = (counts.gather(1, rows) for counts, rows in zip(self.line_counts, self.rows, strict=True))
-        return first + second - 2
+        return (first + second - 2).clamp_min_(0)  # of padding it may be less
 
     @cached_property
     def max_matches(self) -> Int[Tensor, " q"]:
