@@ -77,7 +77,7 @@ def take_rows(values: Shaped[Tensor, "b n c"], index: Int[Tensor, "b k"]) -> Sha
 def padded(rows: Sequence[Tensor], device: torch.device | str) -> tuple[Tensor, Bool[Tensor, "b n"]]:
     """Tensors of different lengths as one, the first row of each repeated at its end; and which rows are real."""
     counts = torch.tensor([len(row) for row in rows])
-    stacked = pad_sequence([row.to(torch.float64) for row in rows], batch_first=True).to(device)
+    stacked = pad_sequence([row.to("cpu", torch.float64) for row in rows], batch_first=True).to(device)
     mask = (torch.arange(stacked.shape[1]) < counts[:, None]).to(device)
     return torch.where(mask.view(*mask.shape, *(1,) * (stacked.ndim - 2)), stacked, stacked[:, :1]), mask
 
