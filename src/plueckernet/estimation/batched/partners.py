@@ -1,7 +1,6 @@
-"""The best partner of each line under many poses of many pairs of maps, among all lines of the other map.
+"""The partners of infinite lines in many maps, and where maps have segments.
 
-The batched form of :mod:`plueckernet.estimation.infinite_lines` and of :mod:`plueckernet.estimation.line_grid`: a GPU
-compares a line with all lines of a map faster than it looks up which of them are near. Lengths are in inlier distances.
+The batched form of :mod:`plueckernet.estimation.infinite_lines` and of :mod:`plueckernet.estimation.occupancy`.
 """
 
 from __future__ import annotations
@@ -18,54 +17,28 @@ from plueckernet.geometry.pose import Pose
 _PAIRS = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))  # of coordinates, each once
 
 
-class Partners:
-    """The lines of one side of each pair of maps, with each of which others are compared."""
+class InfinitePartners:
+    """The infinite lines of one side of each pair of maps, with each of which others are compared."""
 
     def __init__(self, lines: PaddedLines, distance: Float[Tensor, " b"], angle: float) -> None:
         """``lines`` are in single precision; their padding repeats a line, which changes no minimum."""
         self._unit, self._weight = 1 / distance.float(), angle**-2
-        q, e = lines.anchor * self._unit[:, None, None], lines.direction
-        self._half_length = None if lines.half_length is None else lines.half_length * self._unit[:, None]
-        self._terms = _infinite_terms(q, e) if lines.half_length is None else _segment_terms(q, e)
+        self._terms = _terms(lines.anchor * self._unit[:, None, None], lines.direction)
 
     def misfit(self, poses: Pose, lines: PaddedLines) -> Float[Tensor, "b h m"]:
         """The squared residual of each moved line and its best partner, in thresholds."""
-        size = max(1, max_entries(self._unit.device) // (len(self._unit) * lines.mask.shape[1] * self._terms.shape[-1]))
+        size = max(1, max_entries(self._unit.device) // (lines.mask.numel() * self._terms.shape[-1]))
         rotation, translation = poses.rotation.split(size, 1), poses.translation.split(size, 1)
         return torch.cat([self._block(Pose(*block), lines) for block in zip(rotation, translation, strict=True)], 1)
 
     def _block(self, poses: Pose, lines: PaddedLines) -> Float[Tensor, "b h m"]:
-        unit = self._unit[:, None, None, None]
-        point = (poses.act(lines.anchor[:, None]) * unit).flatten(1, 2)  # (b, h m, 3)
+        point = (poses.act(lines.anchor[:, None]) * self._unit[:, None, None, None]).flatten(1, 2)  # (b, h m, 3)
         direction = (lines.direction[:, None] @ poses.rotation.mT).flatten(1, 2)
-        if self._half_length is None or lines.half_length is None:
-            square = _infinite_coefficients(point, direction, self._weight) @ self._terms
-        else:
-            half = (lines.half_length * self._unit[:, None])[:, None].expand(-1, poses.rotation.shape[1], -1).flatten(1)
-            square = self._segment_squares(point, direction, half)
+        square = _coefficients(point, direction, self._weight) @ self._terms
         return square.amin(-1).clamp_min_(0).unflatten(1, (-1, lines.mask.shape[1]))
 
-    def _segment_squares(
-        self, point: Float[Tensor, "b k 3"], direction: Float[Tensor, "b k 3"], half: Float[Tensor, "b k"]
-    ) -> Float[Tensor, "b k n"]:
-        """The gap between the ends of two segments along the line counts like a distance across it."""
-        ones, own = torch.ones_like(half)[..., None], point.square().sum(-1, keepdim=True)
-        along = torch.cat([point, ones], -1) @ self._terms[:, :4]
-        square = torch.cat([point, own, ones], -1) @ self._terms[:, 4:9]
-        square.addcmul_(along, along, value=-1).clamp_min_(0)
-        gap = along.abs_().sub_(half[..., None]).sub_(self._half_length[:, None]).clamp_min_(0)  # type: ignore[index]
-        square.addcmul_(gap, gap)
-        cosine = direction @ self._terms[:, 9:]
-        return square.addcmul_(cosine, cosine, value=-self._weight).add_(self._weight)
 
-
-def _segment_terms(q: Float[Tensor, "b n 3"], e: Float[Tensor, "b n 3"]) -> Float[Tensor, "b 12 n"]:
-    """For the coordinate along the line, for the squared distance of the anchors and for the cosine."""
-    place, square = (e * q).sum(-1, keepdim=True), q.square().sum(-1, keepdim=True)
-    return torch.cat([e, -place, -2 * q, torch.ones_like(place), square, e], -1).mT.contiguous()
-
-
-def _infinite_terms(q: Float[Tensor, "b n 3"], e: Float[Tensor, "b n 3"]) -> Float[Tensor, "b 20 n"]:
+def _terms(q: Float[Tensor, "b n 3"], e: Float[Tensor, "b n 3"]) -> Float[Tensor, "b 20 n"]:
     """The functions of a line of which the residual is linear."""
     along = (e * q).sum(-1)
     coordinates, components = q.unbind(-1), e.unbind(-1)
@@ -73,7 +46,7 @@ def _infinite_terms(q: Float[Tensor, "b n 3"], e: Float[Tensor, "b n 3"]) -> Flo
     return torch.stack([*terms, along.square(), torch.ones_like(along)], 1)
 
 
-def _infinite_coefficients(
+def _coefficients(
     point: Float[Tensor, "b k 3"], direction: Float[Tensor, "b k 3"], weight: float
 ) -> Float[Tensor, "b k 20"]:
     """What the terms are multiplied by."""

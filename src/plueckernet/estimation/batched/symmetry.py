@@ -14,7 +14,7 @@ from torch import Tensor
 
 from plueckernet.estimation.batched.distinct import close_poses, poses_of
 from plueckernet.estimation.batched.lines import PaddedLines, max_entries, take_rows
-from plueckernet.estimation.batched.partners import Partners
+from plueckernet.estimation.batched.partners import InfinitePartners
 from plueckernet.estimation.batched.residuals import Thresholds, pair_squares
 from plueckernet.estimation.symmetry import SymmetrySettings
 from plueckernet.geometry.alignment import two_line_agreement, two_line_poses
@@ -258,7 +258,7 @@ def _misfit(
 ) -> Float[Tensor, "b h m"]:
     """The squared residual of each moved line and its best partner, in thresholds."""
     if lines.half_length is None:
-        return Partners(lines, *threshold).misfit(poses, checked)
+        return InfinitePartners(lines, *threshold).misfit(poses, checked)
     count, poses_each = poses.rotation.shape[:2]
     lines_each = checked.mask.shape[1] * lines.mask.shape[1]
     size, blocks = max(1, max_entries(lines.mask.device) // (2 * count * lines_each)), []

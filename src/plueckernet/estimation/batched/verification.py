@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from plueckernet.estimation.batched.line_grid import BatchedLineGrid
 from plueckernet.estimation.batched.lines import PaddedLines, max_entries, mean
-from plueckernet.estimation.batched.partners import BatchedOccupancy, Partners
+from plueckernet.estimation.batched.partners import BatchedOccupancy, InfinitePartners
 from plueckernet.estimation.batched.preparation import BatchedMaps
 from plueckernet.estimation.batched.residuals import Thresholds, pair_squares
 from plueckernet.estimation.verification import (
@@ -58,7 +59,7 @@ class BatchedExplained:
 class _Side:
     lines: PaddedLines  # in single precision
     weight: Float[Tensor, "b n"]  # zero for padding
-    partners: Partners
+    partners: InfinitePartners | BatchedLineGrid
     occupancy: BatchedOccupancy | None  # None for infinite lines
 
 
@@ -143,9 +144,9 @@ class BatchedMapScorer:
 
 
 def _side(lines: PaddedLines, maps: BatchedMaps, settings: VerificationSettings) -> _Side:
-    partners = Partners(lines, maps.distance, maps.angle)
     if lines.half_length is None:
-        return _Side(lines, lines.mask.float(), partners, None)
+        return _Side(lines, lines.mask.float(), InfinitePartners(lines, maps.distance, maps.angle), None)
+    partners = BatchedLineGrid(lines, maps.distance, maps.angle)
     bundle = Thresholds.of(settings.bundle_width * maps.distance, maps.angle)
     return _Side(lines, _weights(lines, bundle), partners, BatchedOccupancy(lines, settings.cell_size))
 
