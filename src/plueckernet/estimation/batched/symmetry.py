@@ -1,7 +1,4 @@
-"""Motions under which many maps may explain themselves: the candidates of :mod:`plueckernet.estimation.symmetry`.
-
-All candidates that pass the checks are kept, where ``symmetry`` keeps the distinct ones of them.
-"""
+"""Motions under which many maps may explain themselves: the candidates of :mod:`plueckernet.estimation.symmetry`."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from plueckernet.estimation.batched.distinct import close_poses, poses_of
+from plueckernet.estimation.batched.distinct import close_poses, distinct_poses, poses_of
 from plueckernet.estimation.batched.lines import PaddedLines, max_entries, take_rows
 from plueckernet.estimation.batched.partners import InfinitePartners
 from plueckernet.estimation.batched.residuals import Thresholds, pair_squares
@@ -25,9 +22,9 @@ from plueckernet.geometry.pose import Pose
 # As in `symmetry`.
 _MAX_LENGTH_RATIO = 1.4
 _MAX_ROTATIONS, _DIRECTIONS, _MIN_SECOND_DIRECTION = 48, 64, 0.03
-_CHECKS = (3, 8, 24, 64)
+_CHECKS = ((3, 400), (8, 160), (24, 60), (64, 40))
+_MAX_COMPARED, _MIN_VERIFIED, _MAX_VERIFIED_PAIRS = 1000, 12, 1_500_000
 _MIN_HITS = 0.6
-_MAX_SURVIVORS = 96  # motions of a map that are verified; with more, the map is looked at by itself
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +33,7 @@ class MapSymmetries:
 
     poses: Pose  # (b, h), double precision
     mask: Bool[Tensor, "b h"]
-    unknown: Bool[Tensor, " b"]  # True: there are too many, or the lines are parallel
+    unknown: Bool[Tensor, " b"]  # True: most lines are parallel, and motions come from other pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +66,7 @@ def surviving_motions(
         torch.cat([poses.rotation, proposed.rotation], 1), torch.cat([poses.translation, proposed.translation], 1)
     )
     poses, mask = _checked(poses, torch.cat([mask, proposed_mask], 1), lines, order, (distance, angle))
-    return MapSymmetries(poses.to(torch.float64), mask, is_parallel | (mask.sum(1) > _MAX_SURVIVORS))
+    return MapSymmetries(poses.to(torch.float64), mask, is_parallel)
 
 
 def _size(lines: PaddedLines) -> Float[Tensor, "b n"]:
@@ -233,23 +230,26 @@ def _checked(
     order: Int[Tensor, "b n"],
     threshold: tuple[Float[Tensor, " b"], float],
 ) -> tuple[Pose, Bool[Tensor, "b h"]]:
-    """Candidates under which most of the first lines of ``order`` coincide with lines, after every check."""
+    """Distinct candidates under which most of the first lines of ``order`` coincide with lines, after every check."""
     half = None if lines.half_length is None else lines.half_length / 2  # a segment may not coincide with its extension
     short = PaddedLines(lines.direction, lines.moment, lines.anchor, half, lines.mask)
-    hits, start = torch.zeros_like(mask, dtype=torch.long), 0
-    for stop in _CHECKS:
+    poses, mask, _ = _compact(poses, mask)
+    sums, start = torch.zeros(*mask.shape, 2, device=mask.device), 0  # fit and hits
+    for stop, count in _CHECKS:
         rows = order[:, start:stop]
-        if not rows.shape[1]:
-            break
-        poses, mask, kept = _compact(poses, mask)
-        hits = hits.gather(1, kept)
-        if not mask.shape[1]:
+        if not mask.shape[1] or not rows.shape[1]:
             break
         checked = short.rows(rows, lines.mask.gather(1, rows))
-        fits = (_misfit(poses, checked, short, threshold) < 1) & checked.mask[:, None]
-        hits, start = hits + fits.sum(-1), stop
-        mask = mask & (hits >= _MIN_HITS * lines.count.clamp_max(stop)[:, None])
-    poses, mask, _ = _compact(poses, mask)
+        fits = (1 - _misfit(poses, checked, short, threshold)).clamp_min_(0) * checked.mask[:, None]
+        sums, start = sums + torch.stack([fits.sum(-1), (fits > 0).sum(-1)], -1), stop
+        mask = mask & (sums[..., 1] >= _MIN_HITS * lines.count.clamp_max(stop)[:, None])
+        best = sums[..., 0].masked_fill(~mask, -1.0).argsort(dim=1, descending=True, stable=True)
+        best = best[:, : min(_MAX_COMPARED, int(mask.sum(1).max()))]
+        chosen, real = distinct_poses(poses_of(poses, best), mask.gather(1, best), *threshold, count)
+        kept = best.gather(1, chosen)
+        poses, mask, sums = poses_of(poses, kept), real, take_rows(sums, kept)
+    limit = (_MAX_VERIFIED_PAIRS // lines.count.square()).clamp_min(_MIN_VERIFIED)[:, None]
+    poses, mask, _ = _compact(poses, mask & (torch.arange(mask.shape[1], device=mask.device) < limit))
     return poses, mask
 
 
