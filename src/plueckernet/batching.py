@@ -21,7 +21,6 @@ from torch import Tensor
 from plueckernet.errors import BatchSizeWarning, InputError
 from plueckernet.estimation.assessment import Assessment
 from plueckernet.estimation.batched.assessing import AssessedPair, CompletedPairs, assessed_pairs
-from plueckernet.estimation.batched.distinct import poses_of
 from plueckernet.estimation.batched.family import has_no_family
 from plueckernet.estimation.batched.look import BatchedSearch
 from plueckernet.estimation.batched.observability import least_firmness
@@ -141,9 +140,7 @@ class BatchRegistration:
             self.stage.seconds[name] = self.stage.seconds.get(name, 0.0) + value
         return results
 
-    def _searched(
-        self, pairs: Sequence[Maps], clock: StageClock
-    ) -> tuple[list[Assessment | None], CompletedPairs]:
+    def _searched(self, pairs: Sequence[Maps], clock: StageClock) -> tuple[list[Assessment | None], CompletedPairs]:
         """The candidates of each pair, None where a look at all pairs at once does not suffice."""
         run, settings, counts = self._run, self._run.settings, [(len(source), len(target)) for source, target in pairs]
         with clock("prepare"):
@@ -156,9 +153,11 @@ class BatchRegistration:
         with search.timed("judge"):
             calibration = run.matcher.matching(settings).calibration
             entries = assessed_pairs(looked_at.on_cpu(), counts, calibration)
-            best = torch.tensor([entry.columns[0] if entry.columns else 0 for entry in entries], device=maps.unit.device)
+            best = torch.tensor(
+                [entry.columns[0] if entry.columns else 0 for entry in entries], device=maps.unit.device
+            )
             lonely = has_no_family(looked_at, best, maps, search.map_scorer, settings.family)
-        refined = search.completed(poses_of(looked_at.poses, best[:, None])[:, 0])
+        refined = search.completed(looked_at.of_columns(best))
         with search.timed("judge"):
             firm = least_firmness(refined, maps) >= _FIRM * _least_firmness(settings)
             whole = looked_at.regular & lonely & refined.supported & refined.determined

@@ -42,11 +42,14 @@ def longest_matches(
 
 
 def _longest(lines: AnchoredLines, count: int) -> Int[Tensor, " k"]:
-    """Rows of the longest segments; infinite lines are all alike, so some of them, spread evenly."""
+    """Rows of the longest segments; infinite lines are all alike, so some of them, spread evenly.
+
+    In single precision, so that rounding does not decide between segments of one length.
+    """
     count = min(count, len(lines))
     if lines.half_length is None:
         return torch.arange(count, device=lines.anchor.device) * len(lines) // count
-    return lines.half_length.topk(count).indices
+    return lines.half_length.float().argsort(descending=True, stable=True)[:count]
 
 
 def part_matches(

@@ -34,7 +34,9 @@ class AssessedPair:
     columns: list[int]  # of each candidate in the batch, the most probable first
 
 
-def assessed_pairs(looked_at: LookedAt, counts: Sequence[tuple[int, int]], calibration: Calibration) -> list[AssessedPair]:
+def assessed_pairs(
+    looked_at: LookedAt, counts: Sequence[tuple[int, int]], calibration: Calibration
+) -> list[AssessedPair]:
     """The candidates of each pair with their evidence and probabilities; ``looked_at`` is on the CPU."""
     along = torch.linalg.eigvalsh(looked_at.directions)[..., -1]
     lateral = (looked_at.inliers - along).clamp_min(0).tolist()
@@ -98,7 +100,10 @@ class CompletedPairs:
 
     def __init__(self, maps: BatchedMaps, matches: BatchedMatches, refined: BatchedRefinement) -> None:
         self._sides = [
-            [None if values is None else values.cpu() for values in (side.direction, side.moment, side.anchor, side.half_length)]
+            [
+                None if values is None else values.cpu()
+                for values in (side.direction, side.moment, side.anchor, side.half_length)
+            ]
             for side in maps.sides
         ]
         self._counts = torch.stack([side.count for side in maps.sides], -1).tolist()

@@ -73,7 +73,9 @@ def polished(poses: Pose, scorer: BatchedRowScorer, settings: RefinementSettings
     """One Gauss-Newton step of each pose on the matches that are its inliers: poses of two lines are rough."""
     source, target, maps = scorer.source, scorer.target, scorer.maps
     position, direction = maps.distance[:, None, None], torch.full_like(maps.distance, maps.angle)[:, None, None]
-    sigma = tuple(settings.noise.initial_fraction * value.expand(-1, 1, source.mask.shape[1]) for value in (position, direction))
+    sigma = tuple(
+        settings.noise.initial_fraction * value.expand(-1, 1, source.mask.shape[1]) for value in (position, direction)
+    )
     inlier = (scorer.fit(poses) > 0) & source.mask[:, None]
     lines = [LineSet(side.direction[:, None], side.moment[:, None]) for side in (source, target)]
     residuals = line_residuals(poses, lines[0], lines[1], source.anchor[:, None], target.anchor[:, None])

@@ -62,6 +62,16 @@ def poses_of(poses: Pose, rows: Int[Tensor, "b k"]) -> Pose:
     return Pose(rotation, take_rows(poses.translation, rows))
 
 
+def compacted(poses: Pose, mask: Bool[Tensor, "b h"]) -> tuple[Pose, Bool[Tensor, "b k"], Int[Tensor, "b k"]]:
+    """The poses that the mask selects, first and in their order; identities follow. And the rows they come from."""
+    most = int(mask.sum(1).max())
+    order = mask.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
+    kept, chosen = mask.gather(1, order), poses_of(poses, order)
+    eye = torch.eye(3, dtype=chosen.rotation.dtype, device=order.device)
+    rotation = torch.where(kept[..., None, None], chosen.rotation, eye)
+    return Pose(rotation, torch.where(kept[..., None], chosen.translation, 0.0)), kept, order
+
+
 def _settled(alive: Bool[Tensor, "b h"], better: Bool[Tensor, "b h h"]) -> Bool[Tensor, "b h"]:
     chosen = alive
     while True:

@@ -57,7 +57,9 @@ def has_no_family(
     least = (_SYMMETRY_FRACTION * fraction).clamp_min(_MIN_FRACTION).clamp_max(settings.symmetry.min_explained_fraction)
     back = first.inverse()
     for side, motions in enumerate((back @ others.poses, others.poses @ back)):
-        found = surviving_motions(maps.sides[side].single, maps.distance, maps.angle, settings.symmetry, motions, others.mask)
+        found = surviving_motions(
+            maps.sides[side].single, maps.distance, maps.angle, settings.symmetry, motions, others.mask
+        )
         symmetric = _has_symmetries(found, maps.sides[side], maps, scorer.against_itself(side), least, settings)
         lonely &= ~(symmetric | found.unknown)
     return lonely

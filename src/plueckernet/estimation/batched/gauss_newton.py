@@ -15,7 +15,6 @@ from torch import Tensor
 MIN_EIGENVALUE = 1e-9  # of the information with unit diagonal, as for one pose; below it a motion is undetermined
 
 
-
 @dataclass(frozen=True, eq=False)
 class Steps:
     """A step of each pose."""

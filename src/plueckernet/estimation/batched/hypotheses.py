@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from plueckernet.estimation.batched.distinct import compacted, poses_of
 from plueckernet.estimation.batched.lines import take_rows
 from plueckernet.estimation.batched.scoring import BatchedRowScorer
 from plueckernet.estimation.hypotheses import HypothesisSettings
@@ -43,11 +44,10 @@ def propose(scorer: BatchedRowScorer, settings: HypothesisSettings, seed: int) -
     seeded = _seed_pairs(support * probability.sqrt()[:, None], scorer, settings.partners)
     pairs, real = torch.cat([drawn[0], seeded[0]], -1), torch.cat([drawn[1], seeded[1]], -1)
     poses, valid = _solved(scorer, pairs, real)
-    poses, valid = _without_invalid(poses, valid)
+    poses, valid, _ = compacted(poses, valid)  # those of parallel lines are not numbers
     scores = scorer.scores(poses).masked_fill_(~valid, -1.0)
     scores, order = scores.sort(-1, descending=True)
-    poses = Pose(*(_take(values, order) for values in (poses.rotation, poses.translation)))
-    return BatchedHypotheses(in_double(poses), scores, scores > 0)
+    return BatchedHypotheses(in_double(poses_of(poses, order)), scores, scores > 0)
 
 
 def _support(scorer: BatchedRowScorer) -> Float[Tensor, "b k k"]:
@@ -134,19 +134,3 @@ def _lines_of(lines: LineSet, pairs: Int[Tensor, "b 2 s"]) -> LineSet:
     rows = pairs.mT.flatten(1)
     direction, moment = (take_rows(values, rows).unflatten(1, (-1, 2)) for values in (lines.direction, lines.moment))
     return LineSet(direction, moment)
-
-
-def _without_invalid(poses: Pose, valid: Bool[Tensor, "b h"]) -> tuple[Pose, Bool[Tensor, "b h"]]:
-    """As many poses as the pair of maps with most valid ones has; those are first."""
-    most = max(1, int(valid.sum(1).max()))
-    order = valid.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
-    valid = valid.gather(1, order)
-    rotation, translation = (_take(values, order) for values in (poses.rotation, poses.translation))
-    eye = torch.eye(3, dtype=rotation.dtype, device=rotation.device)
-    rotation = torch.where(valid[..., None, None], rotation, eye)  # of parallel lines they are not numbers
-    return Pose(rotation, torch.where(valid[..., None], translation, 0.0)), valid
-
-
-def _take(values: Tensor, order: Int[Tensor, "b h"]) -> Tensor:
-    """Rows of rotations or translations."""
-    return take_rows(values.flatten(2), order).unflatten(2, values.shape[2:])

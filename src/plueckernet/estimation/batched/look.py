@@ -46,6 +46,11 @@ class LookedAt:
     crowd: Float[Tensor, " b"]
     regular: Bool[Tensor, " b"]  # False: a motion was not determined; to be registered by itself
 
+    def of_columns(self, columns: Int[Tensor, " b"]) -> Pose:
+        """The pose of one candidate of each pair of maps."""
+        pair = torch.arange(len(columns), device=columns.device)
+        return Pose(self.poses.rotation[pair, columns], self.poses.translation[pair, columns])
+
     def on_cpu(self) -> LookedAt:
         """The same, for Python."""
         return LookedAt(**{field.name: getattr(self, field.name).to("cpu") for field in fields(self)})
@@ -112,7 +117,10 @@ class BatchedSearch:
         """The facts of :mod:`plueckernet.estimation.evidence` for each candidate."""
         pair, column = index
         poses = Pose(candidates.poses.rotation.clone(), candidates.poses.translation.clone())
-        poses.rotation[pair, column], poses.translation[pair, column] = refined.poses.rotation, refined.poses.translation
+        poses.rotation[pair, column], poses.translation[pair, column] = (
+            refined.poses.rotation,
+            refined.poses.translation,
+        )
         supported, regular = torch.zeros_like(candidates.mask), torch.ones_like(candidates.mask)
         supported[pair, column], regular[pair, column] = refined.supported, refined.determined
         mask = _new(candidates.poses, poses, supported, self.maps, self._settings.candidates.distinctness)

@@ -51,7 +51,8 @@ def _longest(lines: PaddedLines, count: int) -> tuple[Int[Tensor, "b k"], Bool[T
     real = place < chosen
     if lines.half_length is None:
         return torch.where(real, place * total // chosen, 0), real
-    return lines.half_length.masked_fill(~lines.mask, -1.0).topk(size, -1).indices, real
+    lengths = lines.half_length.float().masked_fill(~lines.mask, -1.0)
+    return lengths.argsort(dim=1, descending=True, stable=True)[:, :size], real
 
 
 def _as_lines(lines: PaddedLines) -> LineSet:

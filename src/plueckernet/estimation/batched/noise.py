@@ -82,7 +82,9 @@ def fitted_noise(
         direction = (weight * square).sum(-1) / (2 * weight.sum(-1))
         endpoint = torch.zeros_like(direction)
     else:
-        inverse = 0.5 * (pairs.source.half_length.square().reciprocal() + pairs.target.half_length.square().reciprocal())
+        inverse = 0.5 * (
+            pairs.source.half_length.square().reciprocal() + pairs.target.half_length.square().reciprocal()
+        )
         direction, endpoint = _non_negative(weight, square, inverse)
     model = NoiseModels(noise.position, direction.sqrt().clamp_min(NOISE_FLOOR), endpoint.sqrt())
     carried = residuals.lever.square() * model.direction_variance(pairs.source) * variance_scale

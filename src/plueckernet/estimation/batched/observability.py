@@ -19,7 +19,7 @@ _MIN_SPREAD, _MIN_EXTENT = 0.1, 0.25  # as in `observability`
 def least_firmness(refined: BatchedRefinement, maps: BatchedMaps) -> Float[Tensor, " b"]:
     """The firmness of the motion that fewest inliers resist, see :mod:`plueckernet.estimation.observability`.
 
-    It depends neither on the frame nor on the unit. Matrices are decomposed on the CPU, which is faster: they are small.
+    It depends neither on the frame nor on the unit. Small matrices are decomposed faster on the CPU.
     """
     rows, inlier = refined.rows[1], refined.inlier
     weight = inlier.to(maps.unit.dtype)[..., None]
@@ -35,7 +35,9 @@ def least_firmness(refined: BatchedRefinement, maps: BatchedMaps) -> Float[Tenso
         extent = torch.maximum(half / math.sqrt(3), _MIN_EXTENT * size)
     points = torch.cat([offset, direction * extent[..., None]], 1)
     spread = points.mT @ points / count
-    project = (torch.eye(3, dtype=weight.dtype, device=weight.device) - direction[..., :, None] * direction[..., None, :]) * weight[..., None]
+    project = (
+        torch.eye(3, dtype=weight.dtype, device=weight.device) - direction[..., :, None] * direction[..., None, :]
+    ) * weight[..., None]
     moved = torch.cat([-project @ skew(offset), project], -1).flatten(1, 2)
     turned = (skew(direction) * extent[..., None, None]).flatten(1, 2)
     across = moved.mT @ moved

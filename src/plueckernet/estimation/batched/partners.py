@@ -80,7 +80,9 @@ class BatchedOccupancy:
         along = ((sample + 0.5) / count[..., None] * 2 - 1) * half[..., None]  # (b, n, s)
         points = lines.anchor[:, :, None] + along[..., None] * lines.direction[:, :, None]
         grid = torch.zeros(len(half), self.size**3, dtype=torch.bool, device=half.device)
-        grid.scatter_(1, self._cell(points).flatten(1), torch.ones_like(grid[:, :1]).expand(-1, points[0, ..., 0].numel()))
+        grid.scatter_(
+            1, self._cell(points).flatten(1), torch.ones_like(grid[:, :1]).expand(-1, points[0, ..., 0].numel())
+        )
         self._occupied = _dilated(grid.unflatten(1, (self.size,) * 3)).flatten(1)
 
     def coverage(self, poses: Pose, lines: PaddedLines) -> Float[Tensor, "b h m"]:

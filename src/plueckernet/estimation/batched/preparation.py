@@ -17,6 +17,7 @@ from torch import Tensor
 
 from plueckernet.estimation.batched.lines import PaddedLines, median, padded, quantile
 from plueckernet.estimation.batched.residuals import Thresholds, pair_squares
+from plueckernet.estimation.scoring import InlierThreshold, row_squares
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
@@ -153,7 +154,7 @@ def _is_nearly_parallel(side: _Side, lengths: Float[Tensor, "b n"] | None) -> Bo
     return 1 - most / length.sum(1) < _MIN_OTHER_FRACTION
 
 
-def _have_same_unit(sides: Sequence[_Side], anchors: Sequence[Float[Tensor, "b n 3"]]) -> Bool[Tensor, " b"]:
+def _have_same_unit(sides: Sequence[_Side], anchors: Sequence[Tensor]) -> Bool[Tensor, " b"]:
     """Whether extents and lengths differ so little that nothing suggests different units."""
     extents = [
         quantile(anchor.norm(dim=-1), side.mask, 0.75) for anchor, side in zip(anchors, sides, strict=True)
@@ -162,7 +163,9 @@ def _have_same_unit(sides: Sequence[_Side], anchors: Sequence[Float[Tensor, "b n
     lengths = [side.lengths() for side in sides]
     if lengths[0] is None or lengths[1] is None:
         return same
-    middles = [_middle_length(length, side.mask) for length, side in zip(lengths, sides, strict=True) if length is not None]
+    middles = [
+        _middle_length(length, side.mask) for length, side in zip(lengths, sides, strict=True) if length is not None
+    ]
     return same & (_ratio(middles[0], middles[1]) < _LENGTH_RATIO)
 
 
@@ -183,19 +186,22 @@ def _inlier_distance(
 ) -> Float[Tensor, " b"]:
     if settings.inlier_distance is not None:
         return settings.inlier_distance / unit
-    spacings = [_spacing(side.single, math.radians(settings.inlier_angle)).to(unit.dtype) for side in sides]
+    spacings = [_spacing(side, math.radians(settings.inlier_angle)) for side in sides]
     derived, limits = settings.threshold.spacing_fraction * (spacings[0] * spacings[1]).sqrt(), settings.threshold
     return derived.clamp(limits.min_distance, limits.max_distance)
 
 
 def _spacing(lines: PaddedLines, angle: float) -> Float[Tensor, " b"]:
     """Median distance of a line to its nearest neighbour of similar direction, normalized."""
-    count = len(lines.mask)
+    count, single = len(lines.mask), lines.single
     identity = Pose.identity(count, dtype=torch.float32, device=str(lines.mask.device))
-    threshold = Thresholds.of(lines.direction.new_ones(count), angle)
-    squares = pair_squares(identity, lines, lines, threshold).masked_fill_(~lines.mask[:, None], math.inf)
+    squares = pair_squares(identity, single, single, Thresholds.of(single.direction.new_ones(count), angle))
+    squares.masked_fill_(~lines.mask[:, None], math.inf)
     squares.diagonal(dim1=1, dim2=2).fill_(math.inf)
-    return median(squares.amin(2), lines.mask).sqrt()
+    other = lines.rows(squares.argmin(2), lines.mask)
+    half = None if lines.half_length is None or other.half_length is None else lines.half_length + other.half_length
+    directions, threshold = (lines.direction, other.direction), InlierThreshold(1.0, angle)
+    return median(row_squares(directions, other.anchor - lines.anchor, half, threshold), lines.mask).sqrt()
 
 
 def _inverse(matrix: Float[Tensor, "b 3 3"]) -> Float[Tensor, "b 3 3"]:

@@ -1,4 +1,4 @@
-"""Scores of many poses of many pairs of maps on matches: :class:`~plueckernet.estimation.scoring.RowScorer`, batched."""
+"""Scores of many poses on the matches of many pairs of maps: ``RowScorer`` of ``scoring``, batched."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class BatchedRowScorer:
         """Weighted number of matches that each pose explains."""
         weight = self.matches.probability.float()[..., None]  # zero for padding
         size = max(1, max_entries(weight.device) // (len(weight) * self._forms.shape[-1]))
-        blocks = (Pose(*block) for block in zip(*(t.split(size, 1) for t in (poses.rotation, poses.translation)), strict=True))
+        blocks = (
+            Pose(*block) for block in zip(*(t.split(size, 1) for t in (poses.rotation, poses.translation)), strict=True)
+        )
         return torch.cat([(self.fit(block).relu_() @ weight)[..., 0] for block in blocks], 1)
 
     def agreement(self, poses: Pose) -> Float[Tensor, "b h"]:
@@ -47,7 +49,11 @@ def _forms(
     unit, count = 1 / distance[:, None, None], d.shape[1]
     left, right = torch.cat([q, q, e], 1), torch.cat([2 * unit**2 * f, unit * d, d / angle], 1)
     rest = left.new_zeros(len(left), 3 * count, 8)  # of R^T t, t, |t|^2 and 1
-    rest[:, :count, :3], rest[:, :count, 3:6], rest[:, :count, 6] = -right[:, :count], 2 * unit**2 * q, -(unit[..., 0] ** 2)
+    rest[:, :count, :3], rest[:, :count, 3:6], rest[:, :count, 6] = (
+        -right[:, :count],
+        2 * unit**2 * q,
+        -(unit[..., 0] ** 2),
+    )
     squares = (q.square() + f.square()).sum(-1)
     rest[:, :count, 7] = (1 - angle**-2) - unit[..., 0] ** 2 * squares
     rest[:, count : 2 * count, :3] = -right[:, count : 2 * count]

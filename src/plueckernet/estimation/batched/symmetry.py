@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from plueckernet.estimation.batched.distinct import close_poses, distinct_poses, poses_of
+from plueckernet.estimation.batched.distinct import close_poses, compacted, distinct_poses, poses_of
 from plueckernet.estimation.batched.lines import PaddedLines, max_entries, take_rows
 from plueckernet.estimation.batched.partners import InfinitePartners
 from plueckernet.estimation.batched.residuals import Thresholds, pair_squares
@@ -108,7 +108,9 @@ def _counterparts(
     )  # (b, r, n, n)
     count = same.flatten(2).sum(-1)
     repeated = count > 1  # each pair has itself as a counterpart
-    chosen = torch.where(repeated, count, same[0, 0].numel() + 1).argsort(dim=1, stable=True)[:, : settings.solved_pairs]
+    chosen = torch.where(repeated, count, same[0, 0].numel() + 1).argsort(dim=1, stable=True)[
+        :, : settings.solved_pairs
+    ]
     use = repeated.gather(1, chosen) & (2 * repeated.sum(1, keepdim=True) >= rows.shape[1])
     row, column = rows.gather(1, chosen), columns.gather(1, chosen)
     apart = torch.cdist(take_rows(lines.anchor, row), lines.anchor)  # (b, s, n)
@@ -158,7 +160,9 @@ def _crossing_poses(
     """Motions that take two lines at an angle to two others."""
 
     def lines_of(rows: Int[Tensor, "b p 2"], unit: Tensor | float = 1.0) -> LineSet:
-        direction, moment = (take_rows(values, rows.flatten(1)).unflatten(1, (-1, 2)) for values in (lines.direction, lines.moment))
+        direction, moment = (
+            take_rows(values, rows.flatten(1)).unflatten(1, (-1, 2)) for values in (lines.direction, lines.moment)
+        )
         return LineSet(direction, moment / unit)
 
     unit = distance.float()[:, None, None, None]
@@ -167,18 +171,10 @@ def _crossing_poses(
     solved = two_line_poses(lines_of(pairs.given), lines_of(pairs.images))
     middle = take_rows(lines.anchor, pairs.given.flatten(1)).unflatten(1, (-1, 2)).mean(2)  # (b, p, 3)
     points = middle[:, :, None].expand_as(solved.translation).flatten(1, 2)
-    poses, mask, order = _compact(Pose(solved.rotation.flatten(1, 2), solved.translation.flatten(1, 2)), valid.flatten(1))
+    poses, mask, order = compacted(
+        Pose(solved.rotation.flatten(1, 2), solved.translation.flatten(1, 2)), valid.flatten(1)
+    )
     return _with_common_rotations(poses, mask, take_rows(points, order), lines, angle), mask
-
-
-def _compact(poses: Pose, mask: Bool[Tensor, "b h"]) -> tuple[Pose, Bool[Tensor, "b h"], Int[Tensor, "b h"]]:
-    """The poses that the mask selects, first and in their order; identities follow."""
-    most = int(mask.sum(1).max())
-    order = mask.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
-    mask, chosen = mask.gather(1, order), poses_of(poses, order)
-    eye = torch.eye(3, dtype=chosen.rotation.dtype, device=order.device)
-    rotation = torch.where(mask[..., None, None], chosen.rotation, eye)
-    return Pose(rotation, torch.where(mask[..., None], chosen.translation, 0.0)), mask, order
 
 
 def _with_common_rotations(
@@ -229,11 +225,11 @@ def _checked(
     lines: PaddedLines,
     order: Int[Tensor, "b n"],
     threshold: tuple[Float[Tensor, " b"], float],
-) -> tuple[Pose, Bool[Tensor, "b h"]]:
+) -> tuple[Pose, Bool[Tensor, "b k"]]:
     """Distinct candidates under which most of the first lines of ``order`` coincide with lines, after every check."""
     half = None if lines.half_length is None else lines.half_length / 2  # a segment may not coincide with its extension
     short = PaddedLines(lines.direction, lines.moment, lines.anchor, half, lines.mask)
-    poses, mask, _ = _compact(poses, mask)
+    poses, mask, _ = compacted(poses, mask)
     sums, start = torch.zeros(*mask.shape, 2, device=mask.device), 0  # fit and hits
     for stop, count in _CHECKS:
         rows = order[:, start:stop]
@@ -249,7 +245,7 @@ def _checked(
         kept = best.gather(1, chosen)
         poses, mask, sums = poses_of(poses, kept), real, take_rows(sums, kept)
     limit = (_MAX_VERIFIED_PAIRS // lines.count.square()).clamp_min(_MIN_VERIFIED)[:, None]
-    poses, mask, _ = _compact(poses, mask & (torch.arange(mask.shape[1], device=mask.device) < limit))
+    poses, mask, _ = compacted(poses, mask & (torch.arange(mask.shape[1], device=mask.device) < limit))
     return poses, mask
 
 

@@ -106,7 +106,9 @@ class BatchedMapScorer:
         others = target.lines.sample(count)
         weights = tuple(_sampled(side, count) for side in self._sides)
         explained = self._explained(single, some, others, (weights[0], weights[1]))
-        least = [torch.minimum(*pair) for pair in ((some.count, others.count), (source.lines.count, target.lines.count))]
+        least = [
+            torch.minimum(*pair) for pair in ((some.count, others.count), (source.lines.count, target.lines.count))
+        ]
         prior = self._settings.score_prior * (least[0] / least[1])[:, None]
         return explained.lines.square() / (explained.expected + prior)
 
@@ -131,7 +133,9 @@ class BatchedMapScorer:
         sums = [self._sums(Pose(*block), (source, target), weights) for block in blocks]
         return BatchedExplained(*(torch.cat(side, 1) for side in zip(*sums, strict=True)))
 
-    def _sums(self, poses: Pose, lines: tuple[PaddedLines, PaddedLines], weights: tuple[Tensor, Tensor]) -> list[Tensor]:
+    def _sums(
+        self, poses: Pose, lines: tuple[PaddedLines, PaddedLines], weights: tuple[Tensor, Tensor]
+    ) -> list[Tensor]:
         explained, expected = [], []
         for moved, weight, motion, other in zip(
             lines, weights, (poses, poses.inverse()), reversed(self._sides), strict=True
@@ -167,9 +171,7 @@ def _sampled(side: _Side, count: int) -> Float[Tensor, "b k"]:
     return torch.zeros_like(lines.anchor[..., 0]) if lines.half_length is None else lines.half_length * lines.mask
 
 
-def _explained_infinite(
-    poses: Pose, moved: PaddedLines, count: Tensor, other: _Side
-) -> Float[Tensor, "b h"]:
+def _explained_infinite(poses: Pose, moved: PaddedLines, count: Tensor, other: _Side) -> Float[Tensor, "b h"]:
     """Explained lines of an infinite map; some of its lines stand for all of it."""
     fit = (1 - other.partners.misfit(poses, moved)).clamp_min_(0)
     return mean(fit, moved.mask[:, None].expand_as(fit)) * count[:, None]
