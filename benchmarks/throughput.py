@@ -31,7 +31,7 @@ from plueckernet.matchers import load_matcher
 from plueckernet.registration import register
 from plueckernet.result import RegistrationResult
 
-SIZES = {215: (16, 64, 128, 256), 300: (128,), 1000: (16, 64)}  # lines a side: batch sizes
+SIZES = {215: (16, 64, 256, 512), 300: (256,), 1000: (16, 64, 128)}  # lines a side: batch sizes
 GOALS = {215: "≥ 300", 1000: "≥ 60"}
 PAIRS = {215: 24, 300: 12, 1000: 12}  # different ones
 COMPARED = 6  # pairs that are registered one at a time, too

@@ -12,29 +12,31 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from plueckernet.errors import BatchSizeWarning, InputError
-from plueckernet.estimation.assessment import Assessment
-from plueckernet.estimation.batched.assessing import AssessedPair, CompletedPairs, assessed_pairs
+from plueckernet.estimation.batched.assessing import AssessedPair, assessed_pairs
+from plueckernet.estimation.batched.completed import CompletedPairs
 from plueckernet.estimation.batched.family import has_no_family
 from plueckernet.estimation.batched.look import BatchedSearch
 from plueckernet.estimation.batched.observability import least_firmness
 from plueckernet.estimation.batched.preparation import PreparedMaps, prepare
 from plueckernet.estimation.extents import unit_warning
-from plueckernet.estimation.judgement import judge
+from plueckernet.estimation.judgement import Status, judge
 from plueckernet.estimation.map_parts import MAX_PART_MATCHES
 from plueckernet.estimation.maps import MIN_LINES
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry.lines import LineSet
+from plueckernet.geometry.pose import Pose
 from plueckernet.io.inputs import LinesLike, as_lines
 from plueckernet.matchers import LineMatcher, MatchFrame, NetworkMatcher
 from plueckernet.models.matcher import InvariantConfig
-from plueckernet.result import RegistrationResult, RunRecord, assemble_result
+from plueckernet.result import Alternative, RegistrationResult
 from plueckernet.stages import StageClock
 
 _WINDOW = 4  # batches of pairs that are read ahead, of which those of like size make a batch
@@ -84,6 +86,7 @@ class BatchRegistration:
         self._run, self.batch_size = run, batch_size
         self.alone = 0  # pairs that were registered by themselves
         self.stage = StageClock()  # of all batches
+        self._settings = asdict(run.settings)
 
     def results(self, pairs: Iterable[Pair]) -> Iterator[RegistrationResult]:
         """The result of each pair, in their order."""
@@ -129,18 +132,20 @@ class BatchRegistration:
         """The result of each pair; None for one that has to be registered by itself."""
         clock = StageClock()
         with torch.inference_mode():
-            found, completed = self._searched(pairs, clock)
+            entries, completed = self._searched(pairs, clock)
         with clock("judge"):
-            seconds = {name: value / len(pairs) for name, value in clock.seconds.items()}
             results = [
-                None if assessment is None else self._result(assessment, completed, row, seconds)
-                for row, assessment in enumerate(found)
+                None if entry is None else self._result(entry, completed, row, (len(pairs[row][0]), len(pairs[row][1])))
+                for row, entry in enumerate(entries)
             ]
         for name, value in clock.seconds.items():
             self.stage.seconds[name] = self.stage.seconds.get(name, 0.0) + value
+        for result in results:
+            if result is not None:  # a share of the time of all
+                result.timings.update((name, value / len(pairs)) for name, value in clock.seconds.items())
         return results
 
-    def _searched(self, pairs: Sequence[Maps], clock: StageClock) -> tuple[list[Assessment | None], CompletedPairs]:
+    def _searched(self, pairs: Sequence[Maps], clock: StageClock) -> tuple[list[AssessedPair | None], CompletedPairs]:
         """The candidates of each pair, None where a look at all pairs at once does not suffice."""
         run, settings, counts = self._run, self._run.settings, [(len(source), len(target)) for source, target in pairs]
         with clock("prepare"):
@@ -163,19 +168,56 @@ class BatchRegistration:
             whole = looked_at.regular & lonely & refined.supported & refined.determined
             clear = [_is_clear(entry, settings) for entry in entries]
             fine = (regular & whole.cpu() & firm & torch.tensor(clear)).tolist()
-        found = [entry.assessment if use else None for entry, use in zip(entries, fine, strict=True)]
-        return found, CompletedPairs(maps, matches, refined)
+            completed = CompletedPairs.of(maps, looked_at, matches, refined)
+        return [entry if use else None for entry, use in zip(entries, fine, strict=True)], completed
 
     def _result(
-        self, assessment: Assessment, completed: CompletedPairs, row: int, seconds: dict[str, float]
-    ) -> RegistrationResult:
-        run, maps = self._run, completed.maps(row)
-        assessment = assessment.completed(completed.refinement(row))
-        verdict = judge(
-            assessment.evidence, assessment.weighing, (), run.settings.judgement, run.matcher.is_calibrated
-        )  # fmt: skip
-        record = RunRecord(run.matcher.name, run.settings, run.seed, seconds)
-        return assemble_result(verdict, assessment, (), completed.matches(row), maps, record)
+        self, entry: AssessedPair, completed: CompletedPairs, row: int, counts: tuple[int, int]
+    ) -> RegistrationResult | None:
+        """The result of a pair; None unless it is a success."""
+        run, candidates, inlier = self._run, entry.assessment.candidates, completed.inlier[row]
+        inliers = completed.pairs[row][inlier]
+        evidence = replace(candidates[0].evidence, inliers=len(inliers))
+        calibrated = run.matcher.is_calibrated
+        verdict = judge(evidence, entry.assessment.weighing, (), run.settings.judgement, calibrated)
+        if verdict.status is not Status.SUCCESS:
+            return None
+        position, direction = completed.noise[row].tolist()
+        return RegistrationResult(
+            status=verdict.status,
+            reason=verdict.reason,
+            target_T_source=_owned(completed.poses[row]),
+            covariance=completed.covariance[row].clone(),
+            confidence=verdict.confidence,
+            calibrated=verdict.calibrated,
+            evidence=evidence,
+            matches=completed.matches[row, : completed.match_counts[row]].clone(),
+            inliers=inliers,
+            residuals=completed.residuals[row][inlier],
+            alternatives=tuple(
+                Alternative(_owned(completed.candidates[row][column]), other.probability, other.evidence, other.group)
+                for column, other in zip(entry.columns[1:], candidates[1:], strict=True)
+            ),
+            score=evidence.score,
+            noise=(position, direction),
+            timings={},
+            settings=_copied(self._settings) | {"inlier_distance": completed.inlier_distances[row]},
+            seed=run.seed,
+            num_lines=counts,
+            matcher=run.matcher.name,
+            centre=completed.centre[row].clone(),
+            group=candidates[0].group,
+        )
+
+
+def _owned(pose: Pose) -> Pose:
+    """A copy that keeps no other poses alive and is no inference tensor."""
+    return Pose(pose.rotation.clone(), pose.translation.clone())
+
+
+def _copied(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings that may be changed."""
+    return {name: _copied(value) if isinstance(value, dict) else value for name, value in settings.items()}
 
 
 def _read(pair: Pair) -> Maps | None:

@@ -12,16 +12,9 @@ from torch import Tensor
 
 from plueckernet.estimation.assessment import Assessment, assess
 from plueckernet.estimation.batched.look import LookedAt
-from plueckernet.estimation.batched.matching import BatchedMatches
-from plueckernet.estimation.batched.preparation import BatchedMaps
-from plueckernet.estimation.batched.refinement import BatchedRefinement
 from plueckernet.estimation.evidence import Evidence
 from plueckernet.estimation.judgement import Calibration
-from plueckernet.estimation.maps import MapPair
-from plueckernet.estimation.matching import Matches
 from plueckernet.estimation.refinement import RefinedCandidate, Refinement
-from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold
-from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.residuals import NoiseModel
 
@@ -93,54 +86,3 @@ def _only_pose(pose: Pose) -> Refinement:
 
 _NO_COVARIANCE: Float[Tensor, "6 6"] = torch.zeros(6, 6, dtype=torch.float64)
 _NO_ROWS: Int[Tensor, "0 2"] = torch.zeros(0, 2, dtype=torch.long)
-
-
-class CompletedPairs:
-    """The maps, the matches and the final refinement of each pair, on the CPU."""
-
-    def __init__(self, maps: BatchedMaps, matches: BatchedMatches, refined: BatchedRefinement) -> None:
-        self._sides = [
-            [
-                None if values is None else values.cpu()
-                for values in (side.direction, side.moment, side.anchor, side.half_length)
-            ]
-            for side in maps.sides
-        ]
-        self._counts = torch.stack([side.count for side in maps.sides], -1).tolist()
-        self._offsets = maps.source_offset.cpu(), maps.target_offset.cpu()
-        self._unit, self._distance, self._angle = maps.unit.tolist(), maps.distance.tolist(), maps.angle
-        self._matches = [values.cpu() for values in (matches.source, matches.target, matches.probability)]
-        self._match_counts = matches.mask.sum(1).tolist()
-        self._poses, self._covariance = refined.poses.to("cpu"), refined.covariance.cpu()
-        self._rows, self._inlier = torch.stack(refined.rows, -1).cpu(), refined.inlier.cpu()
-        noise = refined.noise
-        self._noise = torch.stack([noise.position, noise.direction, noise.endpoint], -1).tolist()
-        self._converged = refined.converged.tolist()
-
-    def maps(self, row: int) -> MapPair:
-        """The maps of one pair."""
-        sides = [self._lines(side, row) for side in range(2)]
-        cores = [torch.arange(count) for count in self._counts[row]]
-        threshold = InlierThreshold(self._distance[row], self._angle)
-        offsets = [offset[row] for offset in self._offsets]
-        return MapPair(*sides, *cores, *offsets, self._unit[row], threshold)
-
-    def matches(self, row: int) -> Matches:
-        """The putative matches of one pair."""
-        return Matches(*(values[row, : self._match_counts[row]] for values in self._matches))
-
-    def refinement(self, row: int) -> Refinement:
-        """The final refinement of one pair."""
-        rows = self._rows[row][self._inlier[row]]
-        return Refinement(
-            self._poses[row], self._covariance[row], rows, NoiseModel(*self._noise[row]), self._converged[row]
-        )
-
-    def _lines(self, side: int, row: int) -> AnchoredLines:
-        count = self._counts[row][side]
-        direction, moment, anchor, half = (
-            None if values is None else values[row, :count] for values in self._sides[side]
-        )
-        if direction is None or moment is None or anchor is None:
-            raise TypeError("lines have directions, moments and anchors")
-        return AnchoredLines(LineSet(direction, moment), anchor, half)

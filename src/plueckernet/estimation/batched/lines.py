@@ -52,8 +52,9 @@ class PaddedLines:
     def rows(self, index: Int[Tensor, "b k"], mask: Bool[Tensor, "b k"]) -> PaddedLines:
         """Some lines of each map."""
         half = None if self.half_length is None else self.half_length.gather(1, index)
-        vectors = (take_rows(values, index) for values in (self.direction, self.moment, self.anchor))
-        return PaddedLines(*vectors, half, mask)
+        vectors = torch.cat([self.direction, self.moment, self.anchor], -1)
+        direction, moment, anchor = take_rows(vectors, index).split(3, -1)
+        return PaddedLines(direction, moment, anchor, half, mask)
 
     def maps(self, index: Int[Tensor, " q"] | slice) -> PaddedLines:
         """Some of the maps, each as often as it is asked for."""

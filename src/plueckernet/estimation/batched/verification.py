@@ -88,12 +88,12 @@ class BatchedMapScorer:
         """How many lines each pose explains, and how many are expected."""
         single, (source, target) = poses.to(torch.float32), self._sides
         if source.occupancy is None:
-            explained = [
+            first, second = (
                 _explained_infinite(motion, moved.lines.sample(INFINITE_LINES), moved.lines.count, other)
                 for motion, moved, other in ((single, source, target), (single.inverse(), target, source))
-            ]
-            least = torch.minimum(source.lines.count, target.lines.count)[:, None].expand_as(explained[0])
-            return BatchedExplained(*explained, least.float(), least.float())
+            )
+            least = torch.minimum(source.lines.count, target.lines.count)[:, None].expand_as(first).float()
+            return BatchedExplained(first, second, least, least)
         return self._explained(single, source.lines, target.lines, (source.weight, target.weight))
 
     def rough_scores(self, poses: Pose) -> Float[Tensor, "b h"]:
