@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from plueckernet.errors import BatchSizeWarning, InputError
@@ -25,7 +25,7 @@ from plueckernet.estimation.batched.completed import CompletedPairs
 from plueckernet.estimation.batched.family import has_no_family
 from plueckernet.estimation.batched.look import BatchedSearch
 from plueckernet.estimation.batched.observability import least_firmness
-from plueckernet.estimation.batched.preparation import PreparedMaps, prepare
+from plueckernet.estimation.batched.preparation import BatchedMaps, prepare
 from plueckernet.estimation.extents import unit_warning
 from plueckernet.estimation.judgement import Status, judge
 from plueckernet.estimation.map_parts import MAX_PART_MATCHES
@@ -131,26 +131,39 @@ class BatchRegistration:
     def _of_batch(self, pairs: Sequence[Maps]) -> list[RegistrationResult | None]:
         """The result of each pair; None for one that has to be registered by itself."""
         clock = StageClock()
+        results: dict[int, RegistrationResult | None] = dict.fromkeys(range(len(pairs)))
         with torch.inference_mode():
-            entries, completed = self._searched(pairs, clock)
+            with clock("prepare"):
+                maps, rows = self._prepared(pairs)
+            if not rows:
+                return [None] * len(pairs)
+            regular = [pairs[row] for row in rows]
+            entries, completed = self._searched(maps, regular, clock)
         with clock("judge"):
-            results = [
-                None if entry is None else self._result(entry, completed, row, (len(pairs[row][0]), len(pairs[row][1])))
-                for row, entry in enumerate(entries)
-            ]
+            results |= zip(rows, self._results(regular, entries, completed), strict=True)
         for name, value in clock.seconds.items():
             self.stage.seconds[name] = self.stage.seconds.get(name, 0.0) + value
-        for result in results:
+        for result in results.values():
             if result is not None:  # a share of the time of all
                 result.timings.update((name, value / len(pairs)) for name, value in clock.seconds.items())
-        return results
+        return list(results.values())
 
-    def _searched(self, pairs: Sequence[Maps], clock: StageClock) -> tuple[list[AssessedPair | None], CompletedPairs]:
+    def _prepared(self, pairs: Sequence[Maps]) -> tuple[BatchedMaps, list[int]]:
+        """The regular pairs, normalized, and their rows: without strays, in one unit, not nearly parallel."""
+        prepared = prepare(pairs, self._run.settings, self._run.device)
+        regular, same_unit = prepared.regular.tolist(), prepared.same_unit.tolist()
+        rows = [
+            row for row, pair in enumerate(pairs) if regular[row] and (same_unit[row] or unit_warning(*pair) is None)
+        ]
+        if rows and len(rows) < len(pairs):  # rare
+            prepared = prepare([pairs[row] for row in rows], self._run.settings, self._run.device)
+        return prepared.maps, rows
+
+    def _searched(
+        self, maps: BatchedMaps, pairs: Sequence[Maps], clock: StageClock
+    ) -> tuple[list[AssessedPair | None], CompletedPairs]:
         """The candidates of each pair, None where a look at all pairs at once does not suffice."""
         run, settings, counts = self._run, self._run.settings, [(len(source), len(target)) for source, target in pairs]
-        with clock("prepare"):
-            prepared = prepare(pairs, settings, run.device)
-            maps, regular = prepared.maps, _is_regular(prepared, pairs)
         search = BatchedSearch(maps, settings, clock)
         is_small = max(map(max, counts)) <= settings.first_lines
         limit = settings.max_matches if is_small else min(settings.max_matches, MAX_PART_MATCHES)
@@ -158,18 +171,26 @@ class BatchRegistration:
         with search.timed("judge"):
             calibration = run.matcher.matching(settings).calibration
             entries = assessed_pairs(looked_at.on_cpu(), counts, calibration)
-            best = torch.tensor(
-                [entry.columns[0] if entry.columns else 0 for entry in entries], device=maps.unit.device
-            )
+            columns = [entry.columns[0] if entry.columns else 0 for entry in entries]
+            best = torch.tensor(columns, device=maps.unit.device)
             lonely = has_no_family(looked_at, best, maps, search.map_scorer, settings.family)
         refined = search.completed(looked_at.of_columns(best))
         with search.timed("judge"):
             firm = least_firmness(refined, maps) >= _FIRM * _least_firmness(settings)
             whole = looked_at.regular & lonely & refined.supported & refined.determined
-            clear = [_is_clear(entry, settings) for entry in entries]
-            fine = (regular & whole.cpu() & firm & torch.tensor(clear)).tolist()
+            clear = torch.tensor([_is_clear(entry, settings) for entry in entries])
             completed = CompletedPairs.of(maps, looked_at, matches, refined)
+            fine = (whole.cpu() & firm & clear).tolist()
         return [entry if use else None for entry, use in zip(entries, fine, strict=True)], completed
+
+    def _results(
+        self, pairs: Sequence[Maps], entries: Sequence[AssessedPair | None], completed: CompletedPairs
+    ) -> list[RegistrationResult | None]:
+        """The results of the pairs that have candidates."""
+        return [
+            None if entry is None else self._result(entry, completed, row, (len(pairs[row][0]), len(pairs[row][1])))
+            for row, entry in enumerate(entries)
+        ]
 
     def _result(
         self, entry: AssessedPair, completed: CompletedPairs, row: int, counts: tuple[int, int]
@@ -251,14 +272,6 @@ def _is_covered(settings: RegistrationSettings) -> bool:
     """Whether the batched search is made for these settings."""
     known = (settings.up, settings.position_noise, settings.direction_noise, settings.refinement.up)
     return not settings.directed and all(value is None for value in known)
-
-
-def _is_regular(prepared: PreparedMaps, pairs: Sequence[Maps]) -> Bool[Tensor, " b"]:
-    """Which pairs the batched search is made for: without strays and in one unit."""
-    regular, same_unit = prepared.regular.cpu(), prepared.same_unit.cpu()
-    for row in (regular & ~same_unit).nonzero()[:, 0].tolist():
-        regular[row] = unit_warning(*pairs[row]) is None
-    return regular
 
 
 def _is_clear(entry: AssessedPair, settings: RegistrationSettings) -> bool:

@@ -92,7 +92,7 @@ def close_pairs(poses: Pose, maps: PosedMaps, threshold: Thresholds) -> PairList
     """Rows of all pairs of lines within the threshold of each pose."""
     m, n = maps.source.mask.shape[1], maps.target.mask.shape[1]
     size = max(1, max_entries(poses.rotation.device) * 2 // (_TEMPORARIES * m * n))
-    blocks = [slice(start, start + size) for start in range(0, len(threshold.distance), size)]
+    blocks = [slice(start, start + size) for start in range(0, max(1, len(threshold.distance)), size)]
     found = [_close(poses[block], maps, threshold.poses(block), block) for block in blocks]
     count = torch.cat([counts for _, counts in found])
     flat = torch.cat([index + block.start * m * n for (index, _), block in zip(found, blocks, strict=True)])

@@ -63,8 +63,11 @@ def poses_of(poses: Pose, rows: Int[Tensor, "b k"]) -> Pose:
 
 
 def compacted(poses: Pose, mask: Bool[Tensor, "b h"]) -> tuple[Pose, Bool[Tensor, "b k"], Int[Tensor, "b k"]]:
-    """The poses that the mask selects, first and in their order; identities follow. And the rows they come from."""
-    most = int(mask.sum(1).max())
+    """The poses that the mask selects, first and in their order; identities follow. And the rows they come from.
+
+    There is always one column, so that a best pose can be asked for.
+    """
+    most = max(1, int(mask.sum(1).max()))
     order = mask.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
     kept, chosen = mask.gather(1, order), poses_of(poses, order)
     eye = torch.eye(3, dtype=chosen.rotation.dtype, device=order.device)

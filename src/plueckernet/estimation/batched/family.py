@@ -94,7 +94,7 @@ def _has_symmetries(
     settings: FamilySettings,
 ) -> Bool[Tensor, " b"]:
     """Whether a motion explains the map by itself, as it is or after a step."""
-    if not found.mask.shape[1]:
+    if not bool(found.mask.any()):
         return torch.zeros_like(found.unknown)
     count = lines.count[:, None]
 

@@ -181,8 +181,6 @@ def _with_common_rotations(
     poses: Pose, mask: Bool[Tensor, "b h"], points: Float[Tensor, "b h 3"], lines: PaddedLines, angle: float
 ) -> Pose:
     """The poses with rotations that agree with the directions of many lines; a point of each moves as before."""
-    if not mask.shape[1]:
-        return poses
     entries = poses.rotation.flatten(2)
     group, rows = torch.full_like(mask, -1, dtype=torch.long), []
     free = mask
@@ -233,14 +231,14 @@ def _checked(
     sums, start = torch.zeros(*mask.shape, 2, device=mask.device), 0  # fit and hits
     for stop, count in _CHECKS:
         rows = order[:, start:stop]
-        if not mask.shape[1] or not rows.shape[1]:
+        if not rows.shape[1] or not bool(mask.any()):
             break
         checked = short.rows(rows, lines.mask.gather(1, rows))
         fits = (1 - _misfit(poses, checked, short, threshold)).clamp_min_(0) * checked.mask[:, None]
         sums, start = sums + torch.stack([fits.sum(-1), (fits > 0).sum(-1)], -1), stop
         mask = mask & (sums[..., 1] >= _MIN_HITS * lines.count.clamp_max(stop)[:, None])
         best = sums[..., 0].masked_fill(~mask, -1.0).argsort(dim=1, descending=True, stable=True)
-        best = best[:, : min(_MAX_COMPARED, int(mask.sum(1).max()))]
+        best = best[:, : min(_MAX_COMPARED, max(1, int(mask.sum(1).max())))]
         chosen, real = distinct_poses(poses_of(poses, best), mask.gather(1, best), *threshold, count)
         kept = best.gather(1, chosen)
         poses, mask, sums = poses_of(poses, kept), real, take_rows(sums, kept)
