@@ -31,25 +31,24 @@ def match_probability(
     matched, wrong, parallel = (
         torch.full_like(limit, guess) for guess in (_MATCHED_FRACTION, _WRONG_PAIRS, _PARALLEL_FRACTION)
     )
-    back = (matched / (1 - matched)).sqrt().expand_as(position)
+    count = real.sum(-1, keepdim=True)
+    from_target = ((1 - matched) / matched).sqrt()  # what a line of the target weighs elsewhere
     for _ in range(settings.iterations):
         alike = parallel * direction
         wrong_direction = alike + (1 - parallel)
         density = likely / (wrong * wrong_direction)
         unmatched = ((1 - matched) / matched).sqrt()  # weight of a line having no match
-        forth = 1 / (_competing_sums(density * back, pairs, 0) + unmatched)
-        to_target = density * forth
-        back = 1 / (_competing_sums(to_target, pairs, 1) + unmatched)
-        odds = to_target * back
+        to_target = density / _competing_sums(density / from_target, pairs, 0).add_(unmatched)
+        from_target = _competing_sums(to_target, pairs, 1).add_(unmatched)
+        odds = to_target / from_target
         doubt = real / (1 + odds)
-        weight = odds * doubt
         doubts = doubt.sum(-1, keepdim=True)
-        matched = (weight.sum(-1, keepdim=True) / limit).clamp(*_MATCHED_BOUNDS)
+        matched = ((count - doubts) / limit).clamp_(*_MATCHED_BOUNDS)
         wrong = doubts.clamp_min(1.0) / limit
-        alike_doubt = (doubt * alike / wrong_direction).sum(-1, keepdim=True) / doubts.clamp_min(1e-9)
-        parallel = alike_doubt.clamp(*_PARALLEL_BOUNDS)
+        alike_doubt = (doubt * alike).div_(wrong_direction).sum(-1, keepdim=True)
+        parallel = (alike_doubt / doubts.clamp_min(1e-9)).clamp_(*_PARALLEL_BOUNDS)
     total = _sums(density, pairs, 0) + _sums(density, pairs, 1) - density
-    return weight, density / total.clamp_min(1e-300)
+    return odds * doubt, density / total.clamp_min(1e-300)
 
 
 def _sums(value: Float[Tensor, "q p"], pairs: PairLists, side: int) -> Float[Tensor, "q p"]:

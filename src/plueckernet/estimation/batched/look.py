@@ -12,7 +12,7 @@ from torch import Tensor
 
 from plueckernet.estimation.batched.candidates import BatchedCandidates, select_candidates
 from plueckernet.estimation.batched.close_pairs import PosedMaps
-from plueckernet.estimation.batched.distinct import close_poses
+from plueckernet.estimation.batched.distinct import close_poses, compacted
 from plueckernet.estimation.batched.hypotheses import propose
 from plueckernet.estimation.batched.lines import take_rows
 from plueckernet.estimation.batched.matching import BatchedMatches, MatchBatch, match_longest
@@ -123,11 +123,12 @@ class BatchedSearch:
         )
         supported, regular = torch.zeros_like(candidates.mask), torch.ones_like(candidates.mask)
         supported[pair, column], regular[pair, column] = refined.supported, refined.determined
+        inliers, directions = _inlier_directions(refined, index, self.maps, candidates.mask.shape[1])
         mask = _new(candidates.poses, poses, supported, self.maps, self._settings.candidates.distinctness)
+        poses, mask, order = compacted(poses, mask)
         explained = self.map_scorer.explained(poses)
         score = self.map_scorer.score(explained)
         stand_out, chance_lines = self.map_scorer.stand_out(poses, score)
-        inliers, directions = _inlier_directions(refined, index, self.maps, candidates.mask.shape[1])
         best = score.masked_fill(~mask, -torch.inf).argmax(1, keepdim=True)
         return LookedAt(
             poses,
@@ -140,8 +141,8 @@ class BatchedSearch:
             explained.target / (explained.expected_target + 0.5),
             explained.deficit(explained.fraction.gather(1, best)),
             scorer.agreement(poses),
-            inliers,
-            directions,
+            inliers.gather(1, order),
+            take_rows(directions.flatten(2), order).unflatten(2, (3, 3)),
             candidates.crowd,
             regular.all(1),
         )
