@@ -98,7 +98,7 @@ def measured(chosen: Sequence[Maps], size: int, batch_size: int, device: str) ->
         "batch_size": batch_size,
         "used_batch_size": batches.batch_size,
         "registrations_per_second": len(task) * repeats / seconds,
-        "alone": batches.alone / (len(task) * repeats),
+        "registered_singly": batches.num_single / (len(task) * repeats),
         "stages": {name: value / total for name, value in batches.stage.seconds.items()},
         "milliseconds_per_batch": {name: 1e3 * value / repeats for name, value in batches.stage.seconds.items()},
         "peak_gigabytes": torch.cuda.max_memory_allocated() / 1e9 if on_gpu else None,
@@ -143,13 +143,13 @@ def comparison(chosen: Sequence[Maps], size: int, device: str) -> dict[str, Any]
 
 def difference(results: Sequence[RegistrationResult], others: Sequence[RegistrationResult]) -> dict[str, float]:
     """The largest differences of poses and confidences, and how many statuses are the same."""
-    both = list(zip(results, others, strict=True))
-    poses = [(one.target_T_source, other.target_T_source) for one, other in both]
+    pairs_of_results = list(zip(results, others, strict=True))
+    poses = [(result.target_T_source, other.target_T_source) for result, other in pairs_of_results]
     apart = [float((a.matrix() - b.matrix()).abs().max()) for a, b in poses if a is not None and b is not None]
     return {
-        "same_status": sum(one.status is other.status for one, other in both),
+        "same_status": sum(result.status is other.status for result, other in pairs_of_results),
         "pose": max(apart, default=0.0),
-        "confidence": max(abs(one.confidence - other.confidence) for one, other in both),
+        "confidence": max(abs(result.confidence - other.confidence) for result, other in pairs_of_results),
     }
 
 
@@ -174,7 +174,7 @@ def _line(row: dict[str, Any]) -> str:
     stages = ", ".join(f"{name} {value:.0f}" for name, value in row["milliseconds_per_batch"].items())
     return (
         f"{row['lines']:>5} lines, batches of {row['batch_size']:>3}: {row['registrations_per_second']:7.1f} a second,"
-        f" {row['alone']:.0%} alone{memory}{used}; ms a batch: {stages}"
+        f" {row['registered_singly']:.0%} singly{memory}{used}; ms a batch: {stages}"
     )
 
 

@@ -31,7 +31,7 @@ def house(protocol: str, seed: int, most: int = 1000) -> Maps:
 
 
 @cache
-def alone(protocol: str, seed: int, most: int = 1000) -> RegistrationResult:
+def expected_result(protocol: str, seed: int, most: int = 1000) -> RegistrationResult:
     return register(*house(protocol, seed, most))
 
 
@@ -67,16 +67,16 @@ def test_a_batch_is_a_loop(protocol):
     pairs = [house(protocol, seed) for seed in (7, 8, 9)]
     together = batches(3)
     for seed, result in zip((7, 8, 9), together.results(pairs), strict=True):
-        assert_same(result, alone(protocol, seed))
-    assert together.alone == 0
+        assert_same(result, expected_result(protocol, seed))
+    assert together.num_single == 0
 
 
 def test_small_maps_are_matched_as_a_whole():
     pairs = [house("parts", seed, 140) for seed in (7, 8)]
     together = batches(2)
     for seed, result in zip((7, 8), together.results(pairs), strict=True):
-        assert_same(result, alone("parts", seed, 140))
-    assert together.alone < 2
+        assert_same(result, expected_result("parts", seed, 140))
+    assert together.num_single < 2
 
 
 @pytest.mark.parametrize("protocol", ["parts", "surveys"])
@@ -127,7 +127,7 @@ def test_maps_of_different_units_are_told(factor):
     together = batches(1)
     with pytest.warns(UserWarning, match="unit|metres|feet"):
         (result,) = together.results([(source, larger)])
-    assert together.alone == 1
+    assert together.num_single == 1
     assert result.warnings
 
 
@@ -136,7 +136,7 @@ def test_strays_are_left_out():
     stray = torch.cat([source.endpoints, source.endpoints[:1] + 1e5])
     together = batches(1)
     (result,) = together.results([(LineSet.from_segments(stray), target)])
-    assert together.alone == 1
+    assert together.num_single == 1
     assert "left out" in result.warnings[0]
 
 
@@ -176,7 +176,7 @@ def test_out_of_memory_halves_the_batch_and_says_so():
         results = list(together.results(pairs))
     assert together.batch_size == 1
     for seed, result in zip((7, 7, 7), results, strict=True):
-        assert_same(result, alone("parts", seed))
+        assert_same(result, expected_result("parts", seed))
 
 
 class NoMemory(BatchRegistration):
@@ -190,8 +190,8 @@ def test_a_pair_too_large_for_a_batch_is_registered_by_itself():
     run = BatchRun(load_matcher("invariant"), RegistrationSettings(), 0, "cpu", lambda pair: register(*pair))
     together = NoMemory(run, 1)
     (result,) = together.results([house("parts", 7)])
-    assert_same(result, alone("parts", 7))
-    assert together.alone == 1
+    assert_same(result, expected_result("parts", 7))
+    assert together.num_single == 1
 
 
 def test_bad_arguments_are_told():

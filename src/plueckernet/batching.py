@@ -45,7 +45,7 @@ _SIZES_PER_DOUBLING = 2  # of the sizes to which maps are padded
 _FIRM = 1 + 1e-9  # of the least firmness, that rounding may not decide about
 
 Pair = tuple[LinesLike, LinesLike]
-Maps = tuple[LineSet, LineSet]
+LineSets = tuple[LineSet, LineSet]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class BatchRun:
     settings: RegistrationSettings
     seed: int
     device: str
-    alone: Callable[[Pair], RegistrationResult]  # registers one pair by itself
+    register_single: Callable[[Pair], RegistrationResult]  # registers one pair by itself
     is_rigid: bool = True  # False: a scale is searched for
 
     @property
@@ -84,7 +84,7 @@ class BatchRegistration:
         if batch_size < 1:
             raise InputError(f"batch_size: expected a number of at least 1, got {batch_size}")
         self._run, self.batch_size = run, batch_size
-        self.alone = 0  # pairs that were registered by themselves
+        self.num_single = 0  # pairs that were registered by themselves
         self.stage = StageClock()  # of all batches
         self._settings = asdict(run.settings)
 
@@ -101,9 +101,9 @@ class BatchRegistration:
             bucket = [pair for row in rows if (pair := maps[row]) is not None]
             results |= zip(rows, self._of_bucket(bucket), strict=True)
         for place, pair in enumerate(window):
-            yield results.get(place) or self._alone(maps[place] or pair)
+            yield results.get(place) or self._registered_singly(maps[place] or pair)
 
-    def _of_bucket(self, pairs: Sequence[Maps]) -> list[RegistrationResult | None]:
+    def _of_bucket(self, pairs: Sequence[LineSets]) -> list[RegistrationResult | None]:
         """The results of pairs of like size; None for one that has to be registered by itself."""
         results: list[RegistrationResult | None] = []
         while len(results) < len(pairs):
@@ -124,11 +124,11 @@ class BatchRegistration:
         sentence = f"Out of memory with {count} pairs of maps at once: from now on {self.batch_size} are registered."
         warnings.warn(sentence, BatchSizeWarning, stacklevel=2)
 
-    def _alone(self, pair: Pair) -> RegistrationResult:
-        self.alone += 1
-        return self._run.alone(pair)
+    def _registered_singly(self, pair: Pair) -> RegistrationResult:
+        self.num_single += 1
+        return self._run.register_single(pair)
 
-    def _of_batch(self, pairs: Sequence[Maps]) -> list[RegistrationResult | None]:
+    def _of_batch(self, pairs: Sequence[LineSets]) -> list[RegistrationResult | None]:
         """The result of each pair; None for one that has to be registered by itself."""
         clock = StageClock()
         results: dict[int, RegistrationResult | None] = dict.fromkeys(range(len(pairs)))
@@ -148,7 +148,7 @@ class BatchRegistration:
                 result.timings.update((name, value / len(pairs)) for name, value in clock.seconds.items())
         return list(results.values())
 
-    def _prepared(self, pairs: Sequence[Maps]) -> tuple[BatchedMaps, list[int]]:
+    def _prepared(self, pairs: Sequence[LineSets]) -> tuple[BatchedMaps, list[int]]:
         """The regular pairs, normalized, and their rows: without strays, in one unit, not nearly parallel."""
         prepared = prepare(pairs, self._run.settings, self._run.device)
         regular, same_unit = prepared.regular.tolist(), prepared.same_unit.tolist()
@@ -160,7 +160,7 @@ class BatchRegistration:
         return prepared.maps, rows
 
     def _searched(
-        self, maps: BatchedMaps, pairs: Sequence[Maps], clock: StageClock
+        self, maps: BatchedMaps, pairs: Sequence[LineSets], clock: StageClock
     ) -> tuple[list[AssessedPair | None], CompletedPairs]:
         """The candidates of each pair, None where a look at all pairs at once does not suffice."""
         run, settings, counts = self._run, self._run.settings, [(len(source), len(target)) for source, target in pairs]
@@ -184,7 +184,7 @@ class BatchRegistration:
         return [entry if use else None for entry, use in zip(entries, fine, strict=True)], completed
 
     def _results(
-        self, pairs: Sequence[Maps], entries: Sequence[AssessedPair | None], completed: CompletedPairs
+        self, pairs: Sequence[LineSets], entries: Sequence[AssessedPair | None], completed: CompletedPairs
     ) -> list[RegistrationResult | None]:
         """The results of the pairs that have candidates."""
         return [
@@ -241,7 +241,7 @@ def _copied(settings: dict[str, Any]) -> dict[str, Any]:
     return {name: _copied(value) if isinstance(value, dict) else value for name, value in settings.items()}
 
 
-def _read(pair: Pair) -> Maps | None:
+def _read(pair: Pair) -> LineSets | None:
     """The maps of a pair; None if they cannot be read, which is said when they are registered by themselves."""
     try:
         return as_lines(pair[0]), as_lines(pair[1])
@@ -249,7 +249,7 @@ def _read(pair: Pair) -> Maps | None:
         return None
 
 
-def _buckets(maps: Sequence[Maps | None], settings: RegistrationSettings) -> list[list[int]]:
+def _buckets(maps: Sequence[LineSets | None], settings: RegistrationSettings) -> list[list[int]]:
     """Rows of pairs of like size and kind; those that no batch can hold are in none."""
     buckets: dict[tuple[bool, int], list[int]] = {}
     for row, pair in enumerate(maps):
@@ -264,8 +264,8 @@ def _buckets(maps: Sequence[Maps | None], settings: RegistrationSettings) -> lis
 
 def _is_batchable(lines: LineSet, settings: RegistrationSettings) -> bool:
     """Whether this is one map of not too many lines, of whose noise nothing is known."""
-    usual = lines.direction.ndim == 2 and lines.sigma is None and lines.mask is None
-    return usual and MIN_LINES <= len(lines) <= settings.max_lines
+    is_plain = lines.direction.ndim == 2 and lines.sigma is None and lines.mask is None
+    return is_plain and MIN_LINES <= len(lines) <= settings.max_lines
 
 
 def _is_covered(settings: RegistrationSettings) -> bool:

@@ -205,8 +205,10 @@ def _in_batches(
     settings, up = arguments["settings"], arguments.pop("up")
     arguments["settings"] = settings = settings if up is None else replace(settings, up=direction(up))
     line_matcher = load_matcher(arguments["matcher"], arguments["device"])
-    alone = partial(_registered, arguments=arguments, threads=workers[1])
-    run = BatchRun(line_matcher, settings, arguments["seed"], arguments["device"], alone, arguments["scale"] is None)
+    register_single = partial(_registered, arguments=arguments, threads=workers[1])
+    run = BatchRun(
+        line_matcher, settings, arguments["seed"], arguments["device"], register_single, arguments["scale"] is None
+    )
     for complete, result in enumerate(BatchRegistration(run, batch_size).results(pairs), 1):
         if on_progress is not None:
             on_progress(complete)

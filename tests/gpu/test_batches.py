@@ -23,13 +23,13 @@ def test_a_batch_has_the_results_of_one_at_a_time(device, protocol):
     pairs = [(pair.source, pair.target) for pair in (house(protocol, seed) for seed in range(7, 12))]
     together = list(register_many(pairs, device=device, batch_size=4))
     for pair, result in zip(pairs, together, strict=True):
-        alone, on_cpu = register(*pair, device=device), register(*pair)
-        assert result.status is alone.status is on_cpu.status, (result.reason, alone.reason, on_cpu.reason)
+        single, on_cpu = register(*pair, device=device), register(*pair)
+        assert result.status is single.status is on_cpu.status, (result.reason, single.reason, on_cpu.reason)
         # The network rounds otherwise on a CPU, so that other matches may be the last ones that are used.
-        for other, limit in ((alone, 1e-6), (on_cpu, 1e-4)):
+        for other, limit in ((single, 1e-6), (on_cpu, 1e-4)):
             apart = result.target_T_source.matrix() - other.target_T_source.matrix()
             assert float(apart.abs().max()) < limit
-        assert abs(result.confidence - alone.confidence) < 1e-4
+        assert abs(result.confidence - single.confidence) < 1e-4
         assert result.covariance.device.type == "cpu"
 
 

@@ -93,9 +93,9 @@ def close_pairs(poses: Pose, maps: PosedMaps, threshold: Thresholds) -> PairList
     m, n = maps.source.mask.shape[1], maps.target.mask.shape[1]
     size = max(1, max_entries(poses.rotation.device) * 2 // (_TEMPORARIES * m * n))
     blocks = [slice(start, start + size) for start in range(0, max(1, len(threshold.distance)), size)]
-    found = [_close(poses[block], maps, threshold.poses(block), block) for block in blocks]
-    count = torch.cat([counts for _, counts in found])
-    flat = torch.cat([index + block.start * m * n for (index, _), block in zip(found, blocks, strict=True)])
+    close = [_close(poses[block], maps, threshold.poses(block), block) for block in blocks]
+    count = torch.cat([counts for _, counts in close])
+    flat = torch.cat([index + block.start * m * n for (index, _), block in zip(close, blocks, strict=True)])
     most = max(3, int(count.max())) if len(count) else 3
     pose = flat // (m * n)
     place = torch.arange(len(flat), device=flat.device) - (count.cumsum(0) - count)[pose]

@@ -34,7 +34,7 @@ _SYMMETRY_FRACTION, _MIN_FRACTION = 0.9, 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class _Rivals:
+class _OtherCandidates:
     """Other candidates of each pair of maps, compared with the best one."""
 
     poses: Pose  # (b, c)
@@ -51,31 +51,31 @@ def has_no_family(
     """Whether no other pose explains the maps as well as the best candidate does; False where it may."""
     first = poses_of(looked_at.poses, best[:, None])
     columns = torch.arange(looked_at.mask.shape[1], device=best.device)
-    others = _Rivals(looked_at.poses, looked_at.mask & (columns != best[:, None]))
+    others = _OtherCandidates(looked_at.poses, looked_at.mask & (columns != best[:, None]))
     lonely = ~_has_members(first, others, maps, scorer, settings)
     fraction = looked_at.explained_fraction.gather(1, best[:, None]).to(maps.unit.dtype)
     least = (_SYMMETRY_FRACTION * fraction).clamp_min(_MIN_FRACTION).clamp_max(settings.symmetry.min_explained_fraction)
     back = first.inverse()
     for side, motions in enumerate((back @ others.poses, others.poses @ back)):
-        found = surviving_motions(
+        candidates = surviving_motions(
             maps.sides[side].single, maps.distance, maps.angle, settings.symmetry, motions, others.mask
         )
-        symmetric = _has_symmetries(found, maps.sides[side], maps, scorer.against_itself(side), least, settings)
-        lonely &= ~(symmetric | found.unknown)
+        symmetric = _has_symmetries(candidates, maps.sides[side], maps, scorer.against_itself(side), least, settings)
+        lonely &= ~(symmetric | candidates.unknown)
     return lonely
 
 
 def _has_members(
-    first: Pose, others: _Rivals, maps: BatchedMaps, scorer: BatchedMapScorer, settings: FamilySettings
+    first: Pose, others: _OtherCandidates, maps: BatchedMaps, scorer: BatchedMapScorer, settings: FamilySettings
 ) -> Bool[Tensor, " b"]:
     """Whether another candidate is as good as the first, as it is or after a step."""
     explained = scorer.explained(first)
     score, fraction = scorer.score(explained).clamp_min(1e-6), explained.fraction
 
     def is_member(poses: Pose, ease: float) -> Bool[Tensor, "b c"]:
-        found = scorer.explained(poses)
-        enough = scorer.score(found) / score / ease >= settings.min_score_ratio
-        return enough & (found.deficit(fraction) * ease <= settings.max_deficit)
+        explanation = scorer.explained(poses)
+        enough = scorer.score(explanation) / score / ease >= settings.min_score_ratio
+        return enough & (explanation.deficit(fraction) * ease <= settings.max_deficit)
 
     distinct = ~close_poses(others.poses, first, maps.distance, maps.angle)[..., 0]
     close = is_member(others.poses, _MEMBER_EASE) & others.mask & distinct
@@ -86,7 +86,7 @@ def _has_members(
 
 
 def _has_symmetries(
-    found: MapSymmetries,
+    candidates: MapSymmetries,
     lines: PaddedLines,
     maps: BatchedMaps,
     scorer: BatchedMapScorer,
@@ -94,8 +94,8 @@ def _has_symmetries(
     settings: FamilySettings,
 ) -> Bool[Tensor, " b"]:
     """Whether a motion explains the map by itself, as it is or after a step."""
-    if not bool(found.mask.any()):
-        return torch.zeros_like(found.unknown)
+    if not bool(candidates.mask.any()):
+        return torch.zeros_like(candidates.unknown)
     count = lines.count[:, None]
 
     def is_symmetry(poses: Pose, ease: float) -> Bool[Tensor, "b h"]:
@@ -103,10 +103,10 @@ def _has_symmetries(
         enough = explained.lines / count >= ease * settings.symmetry.min_overlap
         return enough & (explained.lines >= ease * least * explained.expected)
 
-    close = is_symmetry(found.poses, _SYMMETRY_EASE) & found.mask
+    close = is_symmetry(candidates.poses, _SYMMETRY_EASE) & candidates.mask
     if not bool(close.any()):
         return close.any(1)
-    poses = _polished(found.poses, close, (lines, lines), maps)
+    poses = _polished(candidates.poses, close, (lines, lines), maps)
     identity = Pose.identity(len(maps), 1, device=str(maps.unit.device))
     still = close_poses(poses, identity, maps.distance, maps.angle)[..., 0]
     return (is_symmetry(poses, 1.0) & close & ~still).any(1)

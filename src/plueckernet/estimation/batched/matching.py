@@ -31,7 +31,7 @@ class BatchedMatches:
 def match_longest(maps: BatchedMaps, match: MatchBatch, lines: int, limit: int) -> BatchedMatches:
     """The ``limit`` best matches of the longest ``lines`` of each map, or of a sample of infinite ones."""
     rows = [_longest(side, lines) for side in maps.sides]
-    chosen = [side.rows(*found) for side, found in zip(maps.sides, rows, strict=True)]
+    chosen = [side.rows(*chosen_rows) for side, chosen_rows in zip(maps.sides, rows, strict=True)]
     log_probability = match(_as_lines(chosen[0]), _as_lines(chosen[1])).nan_to_num(
         nan=-math.inf, posinf=-math.inf, neginf=-math.inf
     )

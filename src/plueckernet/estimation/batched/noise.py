@@ -107,10 +107,10 @@ def _non_negative(
     regular = (determinant > _SINGULAR * a * d)[:, None]
     inverse_right = (adjugate @ right[..., None])[..., 0] / determinant[:, None]
     shortest = (normal @ right[..., None])[..., 0] / (a + d).square()[:, None]  # of rank one
-    both = torch.where(regular, inverse_right, shortest)
+    together = torch.where(regular, inverse_right, shortest)
     single = right / torch.stack([a, d], -1)
     gain = right * single  # by which each term on its own lowers the squared error
     first = gain[:, :1] > gain[:, 1:]
-    alone = torch.where(torch.cat([first, ~first], -1), single, 0.0)
-    solution = torch.where((both >= 0).all(-1, keepdim=True), both, alone)
+    separate = torch.where(torch.cat([first, ~first], -1), single, 0.0)
+    solution = torch.where((together >= 0).all(-1, keepdim=True), together, separate)
     return solution[:, 0], solution[:, 1]

@@ -142,8 +142,8 @@ def _has_strays(side: _Side) -> Bool[Tensor, " b"]:
             near = distance <= quantile(distance, side.mask, _NEAR_FRACTION)[:, None]
             centre = side.centre(near & side.mask)
         distance = side.anchors(centre).norm(dim=-1)
-    far = distance > _STRAY_RADII * median(distance, side.mask)[:, None]
-    return (far & side.mask).any(1)
+    is_stray = distance > _STRAY_RADII * median(distance, side.mask)[:, None]
+    return (is_stray & side.mask).any(1)
 
 
 def _is_nearly_parallel(side: _Side, lengths: Float[Tensor, "b n"] | None) -> Bool[Tensor, " b"]:

@@ -146,8 +146,8 @@ def _same(
     half, ends = lines.half_length, [lines.half_length[place, index][:, None] for index in (row, column)]
     cut = [(half - end).abs() for end in ends]
     like = [
-        ((half < _MAX_LENGTH_RATIO * end) & (end < _MAX_LENGTH_RATIO * half)) | (part < 2 * distance[..., 0])
-        for part, end in zip(cut, ends, strict=True)
+        ((half < _MAX_LENGTH_RATIO * end) & (end < _MAX_LENGTH_RATIO * half)) | (cut_end < 2 * distance[..., 0])
+        for cut_end, end in zip(cut, ends, strict=True)
     ]
     same &= like[0][:, :, None] & like[1][:, None]
     apart = (invariants.span - own(invariants.span)).abs_()
