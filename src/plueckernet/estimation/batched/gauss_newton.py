@@ -31,21 +31,31 @@ def gauss_newton_steps(
     weighted = (jacobian * weight[..., None, None]).flatten(-3, -2)
     augmented = torch.cat([jacobian, value[..., None]], -1).flatten(-3, -2)
     information, gradient = (weighted.mT @ augmented).split([6, 1], -1)
-    inverse, determined = inverses(information)
-    xi = -(inverse @ gradient)[..., 0]
+    unit, scale, determined = _unit_diagonal(information)
+    scaled, _ = torch.linalg.solve_ex(unit, scale * gradient)
+    xi = torch.where(determined[..., None], -(scale * scaled)[..., 0], 0.0)
     length = (xi[..., None, :] @ information @ xi[..., None])[..., 0, 0].clamp_min(0).sqrt()
     return Steps(xi, length, determined)
 
 
 def inverses(information: Float[Tensor, "*q 6 6"]) -> tuple[Float[Tensor, "*q 6 6"], Bool[Tensor, "*q"]]:
     """The inverse of each matrix, zero where it is not determined; and whether it is."""
-    scale = information.diagonal(dim1=-2, dim2=-1).clamp_min(1e-300).rsqrt()
-    unit = information * scale[..., :, None] * scale[..., None, :]
+    unit, scale, determined = _unit_diagonal(information)
+    inverse, _ = torch.linalg.inv_ex(unit)
+    return torch.where(determined[..., None, None], inverse * scale * scale.mT, 0.0), determined
+
+
+def _unit_diagonal(
+    information: Float[Tensor, "*q 6 6"],
+) -> tuple[Float[Tensor, "*q 6 6"], Float[Tensor, "*q 6 1"], Bool[Tensor, "*q"]]:
+    """Matrices with a unit diagonal, the scale of each row and column, and whether all motions are determined.
+
+    Where they are not, the matrix is the identity.
+    """
+    scale = information.diagonal(dim1=-2, dim2=-1).clamp_min(1e-300).rsqrt()[..., None]
+    unit = information * scale * scale.mT
     eye = torch.eye(6, dtype=unit.dtype, device=unit.device)
     finite = unit.isfinite().flatten(-2).all(-1)
-    unit = torch.where(finite[..., None, None], unit, torch.zeros_like(eye))
-    _, info = torch.linalg.cholesky_ex(unit - MIN_EIGENVALUE * eye)
-    determined = info == 0
-    factor, _ = torch.linalg.cholesky_ex(torch.where(determined[..., None, None], unit, eye))
-    inverse = torch.cholesky_inverse(factor) * scale[..., :, None] * scale[..., None, :]
-    return torch.where(determined[..., None, None], inverse, 0.0), determined
+    shifted = torch.where(finite[..., None, None], unit, 0.0) - MIN_EIGENVALUE * eye
+    determined = torch.linalg.cholesky_ex(shifted).info == 0
+    return torch.where(determined[..., None, None], unit, eye), scale, determined

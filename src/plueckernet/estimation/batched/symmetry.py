@@ -212,7 +212,8 @@ def _agreeing(rotation: Float[Tensor, "b c 3 3"], lines: PaddedLines, angle: flo
     image = take_rows(lines.direction, column.flatten(1)).unflatten(1, column.shape[1:]) * sign * near
     u, singular, vt = torch.linalg.svd(image.mT @ sample[:, None])
     flip = torch.ones_like(singular)
-    flip[..., 2] = torch.linalg.det(u @ vt).sign()
+    x, y, z = (u @ vt).unbind(-1)
+    flip[..., 2] = (torch.linalg.cross(x, y) * z).sum(-1).sign()
     determined = singular[..., 1] > _MIN_SECOND_DIRECTION * singular[..., 0]
     return torch.where(determined[..., None, None], (u * flip[..., None, :]) @ vt, rotation)
 
