@@ -101,7 +101,8 @@ class BatchRegistration:
             bucket = [pair for row in rows if (pair := maps[row]) is not None]
             results |= zip(rows, self._of_bucket(bucket), strict=True)
         for place, pair in enumerate(window):
-            yield results.get(place) or self._registered_singly(maps[place] or pair)
+            result = results.get(place)
+            yield self._registered_singly(maps[place] or pair) if result is None else result
 
     def _of_bucket(self, pairs: Sequence[LineSets]) -> list[RegistrationResult | None]:
         """The results of pairs of like size; None for one that has to be registered by itself."""
