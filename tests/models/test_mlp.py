@@ -50,3 +50,19 @@ def test_a_set_of_nothing_stays_finite():
     mlp = MLP((3, 8, 2))
     out = mlp(torch.randn(1, 4, 3), torch.zeros(1, 4, dtype=torch.bool))
     assert out.isfinite().all()
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_gradient_of_group_norm_is_that_of_its_value(masked):
+    norm, generator = GroupNorm(16).double(), torch.Generator().manual_seed(0)
+    x = (torch.randn(3, 7, 16, dtype=torch.float64, generator=generator) + 2).requires_grad_()
+    mask = torch.arange(7) < torch.tensor([[7], [3], [0]]) if masked else None
+    parameters = [torch.randn(16, dtype=torch.float64, generator=generator, requires_grad=True) for _ in range(2)]
+
+    def normalised(x, weight, bias):
+        return torch.func.functional_call(norm, {"weight": weight, "bias": bias}, (x, mask))
+
+    assert torch.autograd.gradcheck(normalised, (x, *parameters))
+    with torch.no_grad():  # without gradients, another path
+        expected = normalised(x, *parameters)
+    torch.testing.assert_close(normalised(x, *parameters), expected, atol=1e-12, rtol=0)

@@ -142,3 +142,14 @@ def test_mutual_matches_are_best_both_ways():
 def test_no_lines_no_matches(size, mutual):
     best = top_k_matches(torch.zeros(2, *size), 10, mutual=mutual)
     assert best.source.shape == best.target.shape == best.log_probability.shape == (2, 0)
+
+
+def test_a_map_without_lines_leaves_the_gradients_of_others_finite():
+    cost, log_r, log_s = problem(5, 4, batch=2)
+    log_r = torch.stack([log_r[0], torch.full_like(log_r[0], -torch.inf)])
+    cost.requires_grad_()
+    weights = sinkhorn(cost, log_r, log_s, cost_range=KERNEL)
+    assert weights[1].isneginf().all()
+    weights[0].sum().backward()
+    assert cost.grad.isfinite().all()
+    assert cost.grad[0].abs().sum() > 0

@@ -246,7 +246,7 @@ def ablations(
     out: Out,
     device: Device = "cuda",
     steps: Annotated[int, typer.Option(min=1, help="Of each training.")] = 3000,
-    batch: Annotated[int, typer.Option(min=1, help="Pairs per step.")] = 32,
+    batch: Annotated[int, typer.Option(min=1, help="Pairs per step.")] = 16,
     lines: Annotated[int, typer.Option(min=1, help="Per map to train on, at most.")] = 256,
     scenes: Annotated[int, typer.Option(min=1, help="To train on.")] = 4096,
     pairs: Annotated[int, typer.Option(min=1, help="Per dataset to judge by.")] = 100,

@@ -60,6 +60,7 @@ class AblationRun:
     device: str = "cuda"
     minutes: float | None = None  # after which a training stops with a checkpoint
     processes: int = 1  # trainings, then pairs, at a time
+    cuda_graphs: bool = True  # see :class:`TrainSettings`
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,12 @@ class AblationJob:
         """Exists once the training is finished."""
         return self.out / "weights" / f"{self.name}.safetensors"
 
-    def config(self, settings: AblationSettings) -> TrainingConfig:
+    @property
+    def finished(self) -> bool:
+        """Whether there are weights; their card is written last."""
+        return self.weights.with_suffix(".json").exists()
+
+    def config(self, settings: AblationSettings, *, cuda_graphs: bool = True) -> TrainingConfig:
         """Adam with warm-up and decay; the scenes are the same in every step."""
         stream = StreamSettings(
             protocol="paper", scenes=KINDS, sizes=(settings.lines,), keep=(PROTOCOL.keep,) * 2, pool=settings.scenes,
@@ -94,7 +100,8 @@ class AblationJob:
         )  # fmt: skip
         optimisation = TrainSettings(
             steps=settings.steps, batch=settings.batch, lr=settings.rate, warmup=min(100, settings.steps),
-            weight_decay=0.0, precision="float32", ema=0.99, seed=self.seed, checkpoint_minutes=1.0,
+            weight_decay=0.0, precision="float32", ema=0.99, cuda_graphs=cuda_graphs, seed=self.seed,
+            checkpoint_minutes=1.0,
         )  # fmt: skip
         return TrainingConfig(
             name=self.name,
@@ -108,34 +115,44 @@ class AblationJob:
 
 def run_ablations(settings: AblationSettings, where: AblationRun) -> tuple[int, int]:
     """Train, judge and write ``OUT/ablations.json``; returns how many trainings are finished, of how many."""
-    where.out.mkdir(parents=True, exist_ok=True)
-    _keep_settings(where.out / "settings.json", settings)
-    jobs = [AblationJob(design, model, seed, where.out) for seed, (design, model) in product(SEEDS, DESIGNS.items())]
-    finished = _train_all(jobs, settings, where)
-    done = [job for job, complete in zip(jobs, finished, strict=True) if complete]
+    keep_settings(where.out, settings)
+    jobs = ablation_jobs(where.out)
+    _train_all(jobs, settings, where)
+    return judge_finished(settings, where), len(jobs)
+
+
+def ablation_jobs(out: Path) -> list[AblationJob]:
+    """All trainings; those with the same seed follow each other, so that an early end leaves whole seeds."""
+    return [AblationJob(design, model, seed, out) for seed, (design, model) in product(SEEDS, DESIGNS.items())]
+
+
+def judge_finished(settings: AblationSettings, where: AblationRun) -> int:
+    """Judge the trainings that are finished and write ``OUT/ablations.json``; returns how many they are."""
+    done = [job for job in ablation_jobs(where.out) if job.finished]
     values = AblationValues(settings, judged(done, settings, where))
     sources = provenance("plueckernet.training.ablations", device=where.device)
     write_result(where.out / "ablations.json", ResultDocument("ablations", sources.to_dict(), values))
-    return len(done), len(jobs)
+    return len(done)
 
 
-def _train_all(jobs: Sequence[AblationJob], settings: AblationSettings, where: AblationRun) -> list[bool]:
+def _train_all(jobs: Sequence[AblationJob], settings: AblationSettings, where: AblationRun) -> None:
     if where.processes == 1:
-        return [trained(job, settings, where) for job in jobs]
+        for job in jobs:
+            trained(job, settings, where)
+        return
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(len(jobs), where.processes), spawn, begin_worker) as pool:
-        return list(pool.map(partial(trained, settings=settings, where=where), jobs))
+        list(pool.map(partial(trained, settings=settings, where=where), jobs))
 
 
 def trained(job: AblationJob, settings: AblationSettings, where: AblationRun) -> bool:
     """Train, or go on with it; whether it is finished."""
-    if job.weights.with_suffix(".json").exists():  # the card is written last
+    if job.finished:
         return True
     resume = (job.folder / "last" / "state.json").exists()
     quiet = (job.model, job.seed) != (PlueckerConfig(), 0)  # one of them reports
-    outcome = train(
-        job.config(settings), job.folder, device=where.device, resume=resume, minutes=where.minutes, quiet=quiet
-    )
+    config = job.config(settings, cuda_graphs=where.cuda_graphs)
+    outcome = train(config, job.folder, device=where.device, resume=resume, minutes=where.minutes, quiet=quiet)
     if outcome.ending == "finished":
         export_weights(job.folder / "last", job.weights.parent, name=job.name, half=True)
     return outcome.ending == "finished"
@@ -182,8 +199,10 @@ def history(path: Path) -> tuple[float, tuple[tuple[float, float], ...]]:
     return fmean(entry["milliseconds"] for entry in steps), curve
 
 
-def _keep_settings(path: Path, settings: AblationSettings) -> None:
+def keep_settings(out: Path, settings: AblationSettings) -> None:
     """Keep the settings beside the trainings; a folder with other settings is left alone."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "settings.json"
     if path.exists():
         known = read_json(path)
         if known != asdict(settings):

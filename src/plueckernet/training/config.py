@@ -61,6 +61,7 @@ class TrainSettings:
     precision: Literal["bf16", "float32"] = "bf16"
     ema: float = 0.999  # decay of the moving average of the weights that is validated and exported; 0: none
     compile: bool = False  # by torch.compile; takes a minute before the first step
+    cuda_graphs: bool = False  # launch all kernels of a step at once; on one GPU only
     seed: int = 0
     workers: int = 0  # processes that prepare pairs
     log_every: int = 20  # steps

@@ -20,6 +20,7 @@ from plueckernet.training.config import TrainingConfig, TrainSettings, parse_mod
 from plueckernet.training.distributed import Processes
 from plueckernet.training.guard import SNAPSHOT_EVERY, Guard, StepDecision
 from plueckernet.training.objective import NetworkOutput, autocast, loss_of, match_quality, match_sums
+from plueckernet.training.passes import Passes, RecordedPasses
 from plueckernet.version import __version__
 
 _COUNT = "#steps"  # suffix of a parameter's name: number of optimizer steps of its moments
@@ -67,6 +68,8 @@ class Trainer:
         )  # fmt: skip
         forward = group.parallel(self.network)
         self._forward = torch.compile(forward, dynamic=False) if settings.compile else forward
+        recorded = settings.cuda_graphs and group.device.type == "cuda" and group.world == 1
+        self._run = RecordedPasses(self._passes, self.network) if recorded else self._passes
         self.guard = Guard()
         self.step = 0
         self.best: Mapping[str, Any] | None = None
@@ -82,19 +85,14 @@ class Trainer:
 
         ``stop`` requests all processes to end after this step.
         """
-        settings, device = self.config.train, self.group.device
+        settings = self.config.train
         # The random numbers depend only on the step, so a resumed training draws the same ones.
         torch.manual_seed(hash((settings.seed, self.step, self.group.rank)) % 2**63)
         rate = self.guard.rate * learning_rate(self.step, settings)
         self.optimizer.param_groups[0]["lr"] = rate
-        with autocast(device.type, settings.precision == "bf16"):
-            output = self._forward(batch.source, batch.target)
-        loss = loss_of(self.network, output, batch) * self.group.loss_weight(len(batch.correspondence))
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        norm = nn.utils.clip_grad_norm_(self.network.parameters(), settings.clip)
+        output, loss, norm = self._run(batch)
         flag = torch.full_like(norm, float(stop))
-        numbers = self.group.average(torch.stack([loss.detach().to(norm.dtype), norm, flag]))
+        numbers = self.group.average(torch.stack([loss.to(norm.dtype), norm, flag]))
         upcoming = source.batch(self.step + 1) if self.step + 1 < settings.steps else None
         value, gradient, stopping = numbers.tolist()  # synchronises with the device
         logged = (self.step + 1) % settings.log_every == 0 or self.step + 1 == settings.steps
@@ -105,6 +103,17 @@ class Trainer:
         if decision == "take" and self.step % SNAPSHOT_EVERY == 0:
             self._snapshots = [self._snapshots[-1], self._snapshot()]
         return StepResult(value, gradient, rate, decision, stopping > 0, quality, upcoming)
+
+    def _passes(self, batch: PairBatch) -> Passes:
+        """Forward, loss, backward, and the gradient cut to its longest length."""
+        settings = self.config.train
+        with autocast(self.group.device.type, settings.precision == "bf16"):
+            output = self._forward(batch.source, batch.target)
+        loss = loss_of(self.network, output, batch) * self.group.loss_weight(len(batch.correspondence))
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(self.network.parameters(), settings.clip)
+        return Passes(type(output)(*(tensor.detach() for tensor in output)), loss.detach(), norm)
 
     def _apply(self, decision: StepDecision) -> None:
         if decision == "take":

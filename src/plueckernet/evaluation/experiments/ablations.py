@@ -39,7 +39,7 @@ class AblationSettings:
     """How long and on what every design is trained and judged."""
 
     steps: int = 3000
-    batch: int = 32
+    batch: int = 16
     lines: int = 256  # at most, of a map to train on
     rate: float = 5e-4  # learning rate at its highest
     scenes: int = 4096
