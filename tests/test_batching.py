@@ -9,6 +9,7 @@ import torch
 from plueckernet.batching import BatchRegistration, BatchRun
 from plueckernet.data import AnyProtocol, ScanProtocol, make_scene, sample_pair, unrelated_pair
 from plueckernet.errors import BatchSizeWarning, InputError
+from plueckernet.estimation.judgement import JudgementSettings
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet
 from plueckernet.matchers import load_matcher
@@ -77,6 +78,19 @@ def test_small_maps_are_matched_as_a_whole():
     for seed, result in zip((7, 8), together.results(pairs), strict=True):
         assert_same(result, expected_result("parts", seed, 140))
     assert together.num_single < 2
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_pairs_that_are_not_clear_are_looked_at_again_with_all_lines(protocol):
+    judgement = JudgementSettings(longest_clear_confidence=1.0)  # nothing is that clear
+    settings, together = (
+        RegistrationSettings(judgement=judgement),
+        batches(2, RegistrationSettings(judgement=judgement)),
+    )
+    pairs = [house(protocol, seed, 220) for seed in (7, 8)]
+    for pair, result in zip(pairs, together.results(pairs), strict=True):
+        assert_same(result, register(*pair, settings=settings))
+    assert together.num_single == 0
 
 
 @pytest.mark.parametrize("protocol", ["parts", "surveys"])
@@ -162,10 +176,10 @@ def test_what_has_no_batched_form_is_registered_one_by_one(options):
 class LittleMemory(BatchRegistration):
     """Has memory for two pairs at once."""
 
-    def _searched(self, maps, pairs, clock):
-        if len(pairs) > 2:
+    def _searched(self, maps, counts, clock):
+        if len(counts) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return super()._searched(maps, pairs, clock)
+        return super()._searched(maps, counts, clock)
 
 
 def test_out_of_memory_halves_the_batch_and_says_so():
@@ -182,7 +196,7 @@ def test_out_of_memory_halves_the_batch_and_says_so():
 class NoMemory(BatchRegistration):
     """Has memory for no batch at all."""
 
-    def _searched(self, maps, pairs, clock):
+    def _searched(self, maps, counts, clock):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
 

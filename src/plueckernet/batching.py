@@ -23,7 +23,7 @@ from plueckernet.errors import BatchSizeWarning, InputError
 from plueckernet.estimation.batched.assessing import AssessedPair, assessed_pairs
 from plueckernet.estimation.batched.completed import CompletedPairs
 from plueckernet.estimation.batched.family import has_no_family
-from plueckernet.estimation.batched.look import BatchedSearch
+from plueckernet.estimation.batched.look import BatchedSearch, Look
 from plueckernet.estimation.batched.observability import least_firmness
 from plueckernet.estimation.batched.preparation import BatchedMaps, prepare
 from plueckernet.estimation.extents import unit_warning
@@ -42,6 +42,7 @@ from plueckernet.stages import StageClock
 _WINDOW = 4  # batches of pairs that are read ahead, of which those of like size make a batch
 _SIZES_PER_DOUBLING = 2  # of the sizes to which maps are padded
 
+_PAIRS_OF_LINES = 1 << 25  # of all maps whose lines are matched at once with all lines of another
 _FIRM = 1 + 1e-9  # of the least firmness, that rounding may not decide about
 
 Pair = tuple[LinesLike, LinesLike]
@@ -75,6 +76,16 @@ def _is_invariant(matcher: LineMatcher) -> bool:
     """Whether this is a network that depends neither on the unit nor on the frame of the maps."""
     config = matcher.network.config if isinstance(matcher, NetworkMatcher) else None
     return isinstance(config, InvariantConfig) and config.scale == "joint" and matcher.frame is MatchFrame.NORMALIZED
+
+
+@dataclass(frozen=True, eq=False)
+class _Round:
+    """What a round of the search found in some pairs of a batch."""
+
+    rows: list[int]  # of the pairs in the batch
+    is_clear: list[bool]
+    entries: list[AssessedPair | None]  # None: the pair is not complete
+    completed: CompletedPairs
 
 
 class BatchRegistration:
@@ -131,17 +142,18 @@ class BatchRegistration:
 
     def _of_batch(self, pairs: Sequence[LineSets]) -> list[RegistrationResult | None]:
         """The result of each pair; None for one that has to be registered by itself."""
-        clock = StageClock()
-        results: dict[int, RegistrationResult | None] = dict.fromkeys(range(len(pairs)))
+        clock, counts = StageClock(), [(len(source), len(target)) for source, target in pairs]
         with torch.inference_mode():
             with clock("prepare"):
                 maps, rows = self._prepared(pairs)
-            if not rows:
-                return [None] * len(pairs)
-            regular = [pairs[row] for row in rows]
-            entries, completed = self._searched(maps, regular, clock)
+            rounds = self._searched(maps, [counts[row] for row in rows], clock) if rows else []
+        results: dict[int, RegistrationResult | None] = dict.fromkeys(range(len(pairs)))
         with clock("judge"):
-            results |= zip(rows, self._results(regular, entries, completed), strict=True)
+            for completed_round in rounds:
+                places = [rows[row] for row in completed_round.rows]
+                results |= {
+                    place: self._result(completed_round, row, counts[place]) for row, place in enumerate(places)
+                }
         for name, value in clock.seconds.items():
             self.stage.seconds[name] = self.stage.seconds.get(name, 0.0) + value
         for result in results.values():
@@ -160,15 +172,32 @@ class BatchRegistration:
             prepared = prepare([pairs[row] for row in rows], self._run.settings, self._run.device)
         return prepared.maps, rows
 
-    def _searched(
-        self, maps: BatchedMaps, pairs: Sequence[LineSets], clock: StageClock
-    ) -> tuple[list[AssessedPair | None], CompletedPairs]:
-        """The candidates of each pair, None where a look at all pairs at once does not suffice."""
-        run, settings, counts = self._run, self._run.settings, [(len(source), len(target)) for source, target in pairs]
+    def _searched(self, maps: BatchedMaps, counts: Sequence[tuple[int, int]], clock: StageClock) -> list[_Round]:
+        """The round of the longest lines, and for pairs that are not clear after it that of all lines."""
+        run, settings, judgement = self._run, self._run.settings, self._run.settings.judgement
         search = BatchedSearch(maps, settings, clock)
-        is_small = max(map(max, counts)) <= settings.first_lines
-        limit = settings.max_matches if is_small else min(settings.max_matches, MAX_PART_MATCHES)
-        matches, looked_at = search.first(run.match, settings.first_lines, limit, run.seed)
+        lines, every = (settings.first_lines, min(settings.max_matches, MAX_PART_MATCHES)), max(map(max, counts))
+        if every <= settings.first_lines:
+            look = search.look(run.match, (every, settings.max_matches), run.seed)
+            return [self._finished(search, look, range(len(maps)), counts, judgement.clear_confidence)]
+        look = search.look(run.match, lines, run.seed)
+        rounds = [self._finished(search, look, range(len(maps)), counts, judgement.longest_clear_confidence)]
+        unclear = [row for row, clear in enumerate(rounds[0].is_clear) if not clear]
+        size = max(1, _PAIRS_OF_LINES // every**2)
+        for start in range(0, len(unclear), size):
+            rows = unclear[start : start + size]
+            index = torch.tensor(rows, device=maps.unit.device)
+            some = search.of_pairs(index)
+            look_at_all = some.look(run.match, (every, settings.max_matches), run.seed, look.of_pairs(index))
+            own = [counts[row] for row in rows]
+            rounds.append(self._finished(some, look_at_all, rows, own, judgement.clear_confidence))
+        return rounds
+
+    def _finished(
+        self, search: BatchedSearch, look: Look, rows: Sequence[int], counts: Sequence[tuple[int, int]], enough: float
+    ) -> _Round:
+        """The best candidates refined to convergence, and which pairs are complete with that."""
+        run, settings, maps, looked_at = self._run, self._run.settings, search.maps, look.looked_at
         with search.timed("judge"):
             calibration = run.matcher.matching(settings).calibration
             entries = assessed_pairs(looked_at.on_cpu(), counts, calibration)
@@ -179,24 +208,18 @@ class BatchRegistration:
         with search.timed("judge"):
             firm = least_firmness(refined, maps) >= _FIRM * _least_firmness(settings)
             whole = looked_at.regular & lonely & refined.supported & refined.determined
-            clear = torch.tensor([_is_clear(entry, settings) for entry in entries])
-            completed = CompletedPairs.of(maps, looked_at, matches, refined)
-            fine = (whole.cpu() & firm & clear).tolist()
-        return [entry if use else None for entry, use in zip(entries, fine, strict=True)], completed
+            completed = CompletedPairs.of(maps, looked_at, look.matches, refined)
+            complete = (whole.cpu() & firm).tolist()
+        enough = max(enough, settings.judgement.min_confidence)
+        clear = [entry.assessment.weighing.confidence >= enough for entry in entries]
+        used = [entry if fine and sure else None for entry, fine, sure in zip(entries, complete, clear, strict=True)]
+        return _Round(list(rows), clear, used, completed)
 
-    def _results(
-        self, pairs: Sequence[LineSets], entries: Sequence[AssessedPair | None], completed: CompletedPairs
-    ) -> list[RegistrationResult | None]:
-        """The results of the pairs that have candidates."""
-        return [
-            None if entry is None else self._result(entry, completed, row, (len(pairs[row][0]), len(pairs[row][1])))
-            for row, entry in enumerate(entries)
-        ]
-
-    def _result(
-        self, entry: AssessedPair, completed: CompletedPairs, row: int, counts: tuple[int, int]
-    ) -> RegistrationResult | None:
-        """The result of a pair; None unless it is a success."""
+    def _result(self, completed_round: _Round, row: int, counts: tuple[int, int]) -> RegistrationResult | None:
+        """The result of a pair; None unless it is complete and a success."""
+        entry, completed = completed_round.entries[row], completed_round.completed
+        if entry is None:
+            return None
         run, candidates, inlier = self._run, entry.assessment.candidates, completed.inlier[row]
         inliers = completed.pairs[row][inlier]
         evidence = replace(candidates[0].evidence, inliers=len(inliers))
@@ -273,11 +296,6 @@ def _is_covered(settings: RegistrationSettings) -> bool:
     """Whether the batched search is made for these settings."""
     known = (settings.up, settings.position_noise, settings.direction_noise, settings.refinement.up)
     return not settings.directed and all(value is None for value in known)
-
-
-def _is_clear(entry: AssessedPair, settings: RegistrationSettings) -> bool:
-    judgement = settings.judgement
-    return entry.assessment.weighing.confidence >= max(judgement.clear_confidence, judgement.min_confidence)
 
 
 def _least_firmness(settings: RegistrationSettings) -> float:

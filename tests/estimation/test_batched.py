@@ -253,5 +253,4 @@ def test_a_search_without_matches_has_no_candidates():
         shape = (len(source.direction), source.direction.shape[1], target.direction.shape[1])
         return torch.full(shape, -torch.inf)
 
-    _, looked_at = search.first(match, 150, 200, 0)
-    assert not looked_at.mask.any()
+    assert not search.look(match, (150, 200), 0).looked_at.mask.any()

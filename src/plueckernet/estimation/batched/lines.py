@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -68,6 +69,15 @@ class PaddedLines:
         chosen = total.clamp_max(count)
         real = place < chosen
         return self.rows(torch.where(real, place * total // chosen.clamp_min(1), 0), real)
+
+
+def of_pairs(value: Any, rows: Int[Tensor, " r"]) -> Any:
+    """A dataclass of tensors ``(b, ...)``, or of such dataclasses, for some pairs of maps."""
+    if isinstance(value, Tensor):
+        return value[rows]
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    return replace(value, **{field.name: of_pairs(getattr(value, field.name), rows) for field in fields(value)})
 
 
 def take_rows(values: Shaped[Tensor, "b n c"], index: Int[Tensor, "b k"]) -> Shaped[Tensor, "b k c"]:

@@ -1,8 +1,8 @@
-"""One round of the search on many pairs of maps: matches, hypotheses, candidates, refinement and evidence."""
+"""Rounds of the search on many pairs of maps: matches, hypotheses, candidates, refinement and evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 
@@ -14,7 +14,7 @@ from plueckernet.estimation.batched.candidates import BatchedCandidates, select_
 from plueckernet.estimation.batched.close_pairs import PosedMaps
 from plueckernet.estimation.batched.distinct import close_poses, compacted
 from plueckernet.estimation.batched.hypotheses import propose
-from plueckernet.estimation.batched.lines import take_rows
+from plueckernet.estimation.batched.lines import of_pairs, take_rows
 from plueckernet.estimation.batched.matching import BatchedMatches, MatchBatch, match_longest
 from plueckernet.estimation.batched.preparation import BatchedMaps
 from plueckernet.estimation.batched.refinement import BatchedRefinement, refine_poses
@@ -56,6 +56,19 @@ class LookedAt:
         return LookedAt(**{field.name: getattr(self, field.name).to("cpu") for field in fields(self)})
 
 
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What one round found in each pair of maps, and the matches it came from."""
+
+    matches: BatchedMatches
+    looked_at: LookedAt
+
+    def of_pairs(self, rows: Int[Tensor, " r"]) -> Look:
+        """Of some pairs of maps."""
+        some: Look = of_pairs(self, rows)
+        return some
+
+
 class BatchedSearch:
     """Proposes, verifies, refines and weighs poses of many pairs of maps."""
 
@@ -64,11 +77,18 @@ class BatchedSearch:
         with self.timed("verify"):
             self.map_scorer = BatchedMapScorer(maps, settings.verification)
 
-    def first(self, match: MatchBatch, lines: int, limit: int, seed: int) -> tuple[BatchedMatches, LookedAt]:
-        """The first round: the ``limit`` best matches of the longest ``lines``, and the candidates that follow."""
+    def of_pairs(self, rows: Int[Tensor, " r"]) -> BatchedSearch:
+        """The search in some pairs of maps."""
+        return BatchedSearch(of_pairs(self.maps, rows), self._settings, self._stage)
+
+    def look(self, match: MatchBatch, size: tuple[int, int], seed: int, earlier: Look | None = None) -> Look:
+        """One round: as many matches as ``size`` says of as many of the longest lines, and the candidates that follow.
+
+        The candidates and the matches of an earlier round take part.
+        """
         settings = self._settings
         with self.timed("match"):
-            matches = match_longest(self.maps, match, lines, limit)
+            matches = match_longest(self.maps, match, *size)
         with self.timed("estimate"):
             scorer = BatchedRowScorer(self.maps, matches)
             hypotheses = propose(scorer, settings.hypotheses, seed)
@@ -77,9 +97,14 @@ class BatchedSearch:
                 hypotheses, scorer, self.map_scorer, settings.candidates, settings.refinement
             )  # fmt: skip
         with self.timed("refine"):
-            refined, index = self._refined(candidates)
+            refined = self._refined(candidates)
         with self.timed("judge"):
-            return matches, self._evidence(candidates, refined, index, scorer)
+            if earlier is None:
+                return Look(matches, self._evidence(refined, candidates.crowd, [scorer]))
+            before = earlier.looked_at
+            scorers = [scorer, BatchedRowScorer(self.maps, earlier.matches)]
+            together = _Candidates.of(before).followed_by(refined)
+            return Look(matches, self._evidence(together, torch.maximum(before.crowd, candidates.crowd), scorers))
 
     def completed(self, poses: Pose) -> BatchedRefinement:
         """A pose of each pair of maps, refined to convergence."""
@@ -96,36 +121,40 @@ class BatchedSearch:
             if self.maps.unit.device.type == "cuda":
                 torch.cuda.synchronize(self.maps.unit.device)
 
-    def _refined(self, candidates: BatchedCandidates) -> tuple[BatchedRefinement, Int[Tensor, "2 q"]]:
-        """The candidates refined briefly; of each, the pair of maps and the column."""
-        settings, index = self._settings.refinement, candidates.mask.nonzero().mT
+    def _refined(self, candidates: BatchedCandidates) -> _Candidates:
+        """The candidates refined briefly."""
+        settings, (pair, column) = self._settings.refinement, candidates.mask.nonzero().mT
         brief = replace(
             settings, iterations=settings.candidate_iterations, final_iterations=settings.candidate_final_iterations
         )
-        pair, column = index
-        poses = Pose(candidates.poses.rotation[pair, column], candidates.poses.translation[pair, column])
+        starts, mask = candidates.poses, candidates.mask
+        chosen = Pose(starts.rotation[pair, column], starts.translation[pair, column])
         maps = PosedMaps(self.maps.source.maps(pair), self.maps.target.maps(pair))
-        return refine_poses(poses, maps, Thresholds.of(self.maps.distance[pair], self.maps.angle), brief), index
+        refined = refine_poses(chosen, maps, Thresholds.of(self.maps.distance[pair], self.maps.angle), brief)
+        direction = take_rows(maps.target.direction, refined.rows[1]) * refined.inlier[..., None]
+
+        def placed(values: Tensor, others: Tensor) -> Tensor:
+            result = others.clone()
+            result[pair, column] = values
+            return result
+
+        return _Candidates(
+            starts,
+            Pose(
+                placed(refined.poses.rotation, starts.rotation), placed(refined.poses.translation, starts.translation)
+            ),
+            placed(refined.supported, torch.zeros_like(mask)),
+            placed(refined.determined, torch.ones_like(mask)),
+            placed(refined.inlier.sum(-1), torch.zeros_like(mask, dtype=torch.long)),
+            placed(direction.mT @ direction, torch.zeros_like(starts.rotation)),
+        )
 
     def _evidence(
-        self,
-        candidates: BatchedCandidates,
-        refined: BatchedRefinement,
-        index: Int[Tensor, "2 q"],
-        scorer: BatchedRowScorer,
+        self, candidates: _Candidates, crowd: Float[Tensor, " b"], scorers: Sequence[BatchedRowScorer]
     ) -> LookedAt:
         """The facts of :mod:`plueckernet.estimation.evidence` for each candidate."""
-        pair, column = index
-        poses = Pose(candidates.poses.rotation.clone(), candidates.poses.translation.clone())
-        poses.rotation[pair, column], poses.translation[pair, column] = (
-            refined.poses.rotation,
-            refined.poses.translation,
-        )
-        supported, regular = torch.zeros_like(candidates.mask), torch.ones_like(candidates.mask)
-        supported[pair, column], regular[pair, column] = refined.supported, refined.determined
-        inliers, directions = _inlier_directions(refined, index, self.maps, candidates.mask.shape[1])
-        mask = _new(candidates.poses, poses, supported, self.maps, self._settings.candidates.distinctness)
-        poses, mask, order = compacted(poses, mask)
+        new = _is_new(candidates, self.maps, self._settings.candidates.distinctness)
+        poses, mask, order = compacted(candidates.poses, new)
         explained = self.map_scorer.explained(poses)
         score = self.map_scorer.score(explained)
         stand_out, chance_lines = self.map_scorer.stand_out(poses, score)
@@ -140,35 +169,50 @@ class BatchedSearch:
             explained.source / (explained.expected_source + 0.5),
             explained.target / (explained.expected_target + 0.5),
             explained.deficit(explained.fraction.gather(1, best)),
-            scorer.agreement(poses),
-            inliers.gather(1, order),
-            take_rows(directions.flatten(2), order).unflatten(2, (3, 3)),
-            candidates.crowd,
-            regular.all(1),
+            torch.stack([scorer.agreement(poses) for scorer in scorers]).amax(0),
+            candidates.inliers.gather(1, order),
+            take_rows(candidates.directions.flatten(2), order).unflatten(2, (3, 3)),
+            crowd,
+            candidates.determined.all(1),
         )
 
 
-def _new(
-    starts: Pose, poses: Pose, supported: Bool[Tensor, "b c"], maps: BatchedMaps, settings: Distinctness
-) -> Bool[Tensor, "b c"]:
+@dataclass(frozen=True, eq=False)
+class _Candidates:
+    """Candidates before and after they were refined."""
+
+    starts: Pose  # (b, c)
+    poses: Pose  # (b, c)
+    supported: Bool[Tensor, "b c"]
+    determined: Bool[Tensor, "b c"]
+    inliers: Int[Tensor, "b c"]
+    directions: Float[Tensor, "b c 3 3"]  # sum of outer products over the inliers
+
+    @classmethod
+    def of(cls, looked_at: LookedAt) -> _Candidates:
+        """Those of an earlier round."""
+        determined = looked_at.regular[:, None].expand_as(looked_at.mask)
+        counts = looked_at.inliers, looked_at.directions
+        return _Candidates(looked_at.poses, looked_at.poses, looked_at.mask, determined, *counts)
+
+    def followed_by(self, others: _Candidates) -> _Candidates:
+        """These and then others."""
+        starts, poses = (
+            Pose(torch.cat([a.rotation, b.rotation], 1), torch.cat([a.translation, b.translation], 1))
+            for a, b in ((self.starts, others.starts), (self.poses, others.poses))
+        )
+        names = ("supported", "determined", "inliers", "directions")
+        return _Candidates(
+            starts, poses, *(torch.cat([getattr(self, name), getattr(others, name)], 1) for name in names)
+        )
+
+
+def _is_new(candidates: _Candidates, maps: BatchedMaps, settings: Distinctness) -> Bool[Tensor, "b c"]:
     """Which candidates neither started nor ended at the pose of one before."""
-    known = close_poses(starts, poses, maps.distance, maps.angle, settings)
-    known |= close_poses(poses, poses, maps.distance, maps.angle, settings)
-    new = torch.zeros_like(supported)
-    for column in range(supported.shape[1]):
+    known = close_poses(candidates.starts, candidates.poses, maps.distance, maps.angle, settings)
+    known |= close_poses(candidates.poses, candidates.poses, maps.distance, maps.angle, settings)
+    new = torch.zeros_like(candidates.supported)
+    for column in range(new.shape[1]):
         repeated = (known[:, column] & new).any(1)
-        new[:, column] = supported[:, column] & ~repeated
+        new[:, column] = candidates.supported[:, column] & ~repeated
     return new
-
-
-def _inlier_directions(
-    refined: BatchedRefinement, index: Int[Tensor, "2 q"], maps: BatchedMaps, columns: int
-) -> tuple[Int[Tensor, "b c"], Float[Tensor, "b c 3 3"]]:
-    """The number of inliers of each candidate, and the sum of the outer products of their directions."""
-    pair, column = index
-    direction = take_rows(maps.target.direction[pair], refined.rows[1]) * refined.inlier[..., None]
-    inliers = torch.zeros(len(maps), columns, dtype=torch.long, device=pair.device)
-    inliers[pair, column] = refined.inlier.sum(-1)
-    products = direction.new_zeros(len(maps), columns, 3, 3)
-    products[pair, column] = direction.mT @ direction
-    return inliers, products
