@@ -42,16 +42,22 @@ def distinct_poses(
     poses = poses.to(torch.float32)
     chosen = torch.zeros_like(mask)
     for start in range(0, mask.shape[1], _BLOCK):
-        block, before = slice(start, start + _BLOCK), slice(0, start)
-        own = _columns(poses, block)
-        alive = mask[:, block]
+        block = slice(start, start + _BLOCK)
+        own, alive, count = _columns(poses, block), mask[:, block], chosen.sum(1)
         if start:
-            close = close_poses(own, _columns(poses, before), distance, angle, settings)
-            alive = alive & ~(close & chosen[:, None, before]).any(-1)
+            if not bool((mask[:, start:].any(1) & (count < max_count)).any()):
+                break
+            rows, real = _first(chosen[:, :start], int(count.max()))
+            close = close_poses(own, poses_of(poses, rows), distance, angle, settings)
+            alive = alive & ~(close & real[:, None]).any(-1)
         better = close_poses(own, own, distance, angle, settings).tril_(-1)
         chosen[:, block] = _settled(alive, better)
     chosen &= chosen.cumsum(-1) <= max_count
-    count = min(max_count, mask.shape[1])
+    return _first(chosen, min(max_count, mask.shape[1]))
+
+
+def _first(chosen: Bool[Tensor, "b h"], count: int) -> tuple[Int[Tensor, "b k"], Bool[Tensor, "b k"]]:
+    """The first rows that are chosen, and which of them are."""
     rows = chosen.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :count]
     return rows, chosen.gather(1, rows)
 
