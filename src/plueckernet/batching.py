@@ -1,9 +1,10 @@
 """Many pairs of maps registered at once on one device, with the results of one at a time.
 
-The *first look* of :class:`~plueckernet.estimation.search.PoseSearch`, the round with the matches of the longest lines,
-is made for all pairs of a batch in the same tensor operations, and so is the refinement to convergence that follows. A
-pair is complete if its best candidate is clear, all of its motions are observable and no symmetry of a map makes
-another pose exchangeable with it. All other pairs are registered by themselves.
+The first rounds of :class:`~plueckernet.estimation.search.PoseSearch`, with the matches of the longest lines and, where
+that is not clear, of all lines, are made for all pairs of a batch in the same tensor operations, and so is the
+refinement to convergence that follows. A pair is complete if its best candidate is clear, all of its motions are
+observable and no symmetry of a map makes another pose exchangeable with it. All other pairs are registered by
+themselves.
 """
 
 from __future__ import annotations
