@@ -163,15 +163,44 @@ def pair_residuals(
 
 
 def line_spacing(lines: AnchoredLines, threshold: InlierThreshold) -> float:
-    """Median distance of a line to its nearest neighbour of similar direction, in threshold distances."""
+    """Median distance of a line to its nearest neighbour of similar direction, in threshold distances.
+
+    The neighbours are found in single precision. Their distances are then computed without cancellation, so that the
+    order of operations, which differs from device to device, does not change the inlier threshold.
+    """
     single = lines.to(torch.float32)
     identity = Pose.identity(1, dtype=torch.float32, device=str(lines.anchor.device))
-    closest = []
+    nearest = []
     for rows in torch.arange(len(lines), device=lines.anchor.device).split(max(1, 8 * BLOCK_ENTRIES // len(lines))):
         squares = pair_residuals(identity, single[rows], single, threshold)[0]
         squares[torch.arange(len(rows)), rows] = torch.inf
-        closest.append(squares.amin(1))
-    return float(torch.cat(closest).median().sqrt())
+        nearest.append(squares.argmin(1))
+    other = lines[torch.cat(nearest)]
+    half_length = None
+    if lines.half_length is not None and other.half_length is not None:
+        half_length = lines.half_length + other.half_length
+    directions = lines.lines.direction, other.lines.direction
+    return float(row_squares(directions, other.anchor - lines.anchor, half_length, threshold).median().sqrt())
+
+
+def row_squares(
+    directions: tuple[Float[Tensor, "*batch n 3"], Float[Tensor, "*batch n 3"]],
+    offset: Float[Tensor, "*batch n 3"],
+    half_length: Float[Tensor, "*batch n"] | None,
+    threshold: InlierThreshold,
+) -> Float[Tensor, "*batch n"]:
+    """The residuals of :func:`pair_residuals` of lines compared row by row, from the offset between their anchors.
+
+    ``half_length`` is the sum of those of both segments; None for infinite lines.
+    """
+    offset = offset / threshold.distance
+    lever, back = ((offset * direction).sum(-1) for direction in directions)
+    square = (offset.square().sum(-1) - 0.5 * lever.square() - 0.5 * back.square()).clamp_min(0)
+    turn = torch.linalg.cross(*directions).square().sum(-1) / threshold.angle**2
+    if half_length is None:
+        return square + turn
+    gap = (lever.abs() - half_length / threshold.distance).clamp_min(0)
+    return square + turn + gap.square()
 
 
 def _pose_entries(poses: Pose) -> Tensor:

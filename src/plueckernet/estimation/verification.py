@@ -36,13 +36,13 @@ from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines, InlierT
 from plueckernet.geometry.pose import Pose
 from plueckernet.settings import check_at_least, check_positive
 
-_INFINITE_LINES = 256  # of a map of infinite lines, which no grid can hold, that are compared with all of the other
+INFINITE_LINES = 256  # of a map of infinite lines, which no grid can hold, that are compared with all of the other
 _POSE_LINES = 400_000  # poses times lines that are looked up in the grids at once
 _SHIFTS = 48  # of a pose, to learn what it would explain by chance
 _SHIFT_RANGE = 0.15, 0.75  # radii of the map: far enough to part true matches, near enough to keep the overlap
-_COUNT_VARIANCE = 4.0  # lines squared, added to the variance of the number of explained lines
+COUNT_VARIANCE = 4.0  # lines squared, added to the variance of the number of explained lines
 _MIN_COVERAGE = 0.5  # of a line in the overlap of two maps
-_MIN_DEVIATION = 0.3  # lines, added to the standard deviation: few lines cannot tell how much chance varies
+MIN_DEVIATION = 0.3  # lines, added to the standard deviation: few lines cannot tell how much chance varies
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Explained:
         """
         fraction = min(fraction, 1.0)
         missing = (fraction - self.fraction) * self.expected
-        return missing / (self.expected * fraction * (1 - fraction) + _COUNT_VARIANCE).sqrt()
+        return missing / (self.expected * fraction * (1 - fraction) + COUNT_VARIANCE).sqrt()
 
 
 class MapScorer:
@@ -180,10 +180,10 @@ class MapScorer:
         The second is in standard deviations of the scores of many shifts, the third a mean over them: what the maps
         explain by chance.
         """
-        shifts = _shifts(str(pose.translation.device))
+        shifts = pose_shifts(str(pose.translation.device))
         explained = self.explained(Pose(pose.rotation.expand(len(shifts), 3, 3), pose.translation + shifts))
         scores, chance = self.score(explained), explained.lines[1:].mean()
-        above = (scores[0] - scores[1:].mean()) / (scores[1:].std() + _MIN_DEVIATION)
+        above = (scores[0] - scores[1:].mean()) / (scores[1:].std() + MIN_DEVIATION)
         return float(scores[0]), float(above), float(chance)
 
     def _rough_scores(self, poses: Pose) -> Float[Tensor, " h"]:
@@ -218,7 +218,7 @@ class MapScorer:
 
     def _explained_infinite(self, poses: Pose, moved: _WeightedLines, other: int) -> Float[Tensor, " h"]:
         """Explained lines of an infinite map; some of its lines stand for all of it."""
-        misfit = self._infinite_lines[other].misfit(poses, moved.sample(_INFINITE_LINES).lines)
+        misfit = self._infinite_lines[other].misfit(poses, moved.sample(INFINITE_LINES).lines)
         return (1 - misfit).clamp_min_(0).mean(-1) * len(moved.weight)
 
 
@@ -247,7 +247,7 @@ def _weights(lines: AnchoredLines, bundle: InlierThreshold) -> Float[Tensor, " n
 
 
 @lru_cache(maxsize=8)
-def _shifts(device: str) -> Float[Tensor, "s 3"]:
+def pose_shifts(device: str) -> Float[Tensor, "s 3"]:
     """None, and then the same shifts every time, in all directions."""
     generator = torch.Generator().manual_seed(0)
     direction = normalize(torch.randn(_SHIFTS, 3, generator=generator, dtype=torch.float64), dim=-1)
