@@ -115,8 +115,8 @@ class ClosePairs:
             unmatched = math.sqrt((1 - matched) / matched)  # weight of a line having no match
             forward = density / _competing_sum(density * back, *first, unmatched)
             backward = _competing_sum(forward, *second, unmatched)
-            back, both = 1 / backward, backward + forward
-            doubt = backward / both
+            back = 1 / backward
+            doubt = backward / (backward + forward)
             doubts = float(np.add.reduce(doubt))
             alike_doubt = wrong_alike * float(doubt @ (direction / expected)) / max(doubts, 1e-9)
             matched = _clamped((len(doubt) - doubts) / limit, _MATCHED_BOUNDS)

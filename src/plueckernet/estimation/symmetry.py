@@ -125,11 +125,11 @@ def _candidates(
     partner, is_parallel = _partners(lines, order, invariants, threshold)
     references = [_Reference.of(order, partner, invariants, index) for index in range(len(order))]
     counterparts = [_Counterparts.of(lines, reference, threshold) for reference in references]
-    found = [
+    counted = [
         (int(per_row.sum()), entry, per_row) for entry, per_row in zip(counterparts, _counts(counterparts), strict=True)
     ]
-    repeated = sorted((entry for entry in found if entry[0] > 1), key=lambda entry: entry[0])
-    if 2 * len(repeated) < len(found):  # each has itself as a counterpart
+    repeated = sorted((entry for entry in counted if entry[0] > 1), key=lambda entry: entry[0])
+    if 2 * len(repeated) < len(counted):  # each has itself as a counterpart
         return Pose.identity(0, dtype=torch.float32, device=str(lines.anchor.device))
     solved = repeated[: settings.solved_pairs]
     pairs = torch.cat([entry.closest(per_row, settings.max_counterparts) for _, entry, per_row in solved])
