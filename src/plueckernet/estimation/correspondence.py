@@ -115,14 +115,14 @@ class ClosePairs:
             unmatched = math.sqrt((1 - matched) / matched)  # weight of a line having no match
             forward = density / _competing_sum(density * back, *first, unmatched)
             backward = _competing_sum(forward, *second, unmatched)
-            back = 1 / backward
-            doubt = backward / (backward + forward)
+            back, sums = 1 / backward, backward + forward
+            doubt = backward / sums
             doubts = float(np.add.reduce(doubt))
             alike_doubt = wrong_alike * float(doubt @ (direction / expected)) / max(doubts, 1e-9)
             matched = _clamped((len(doubt) - doubts) / limit, _MATCHED_BOUNDS)
             wrong, parallel = max(doubts, 1.0) / limit, _clamped(alike_doubt, _PARALLEL_BOUNDS)
         total = _line_sum(density, *first) + _line_sum(density, *second) - density
-        return forward / both, density / np.maximum(total, 1e-300)
+        return forward / sums, density / np.maximum(total, 1e-300)
 
     def mutual_best(self, weight: Float[np.ndarray, " k"]) -> Bool[np.ndarray, " k"]:
         """Pairs that are the most probable for both of their lines."""
