@@ -18,15 +18,15 @@ from torch.nn.functional import normalize, one_hot
 from plueckernet.estimation.moved_lines import MovedLines
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold
 
-_NUMBERS_PER_ENTRY = 8  # cells that can be told apart, for each line in each of its cells
+NUMBERS_PER_ENTRY = 8  # cells that can be told apart, for each line in each of its cells
 _CUBE_BITS = 32  # of a cube of space
-_FACTORS = 73_856_093, 19_349_663, 83_492_791, 49_979_693  # primes; they spread neighbouring cells over the numbers
-_ANGLES_PER_PATCH = 2.5  # inlier angles across a patch of directions
+FACTORS = 73_856_093, 19_349_663, 83_492_791, 49_979_693  # primes; they spread neighbouring cells over the numbers
+ANGLES_PER_PATCH = 2.5  # inlier angles across a patch of directions
 _TURNS = 8  # about a direction, to learn which patches are within the inlier angle
-_MAX_CELLS = 192  # along a line; the samples of a longer one are further apart
-_MIN_CELL_SIZE = 0.05  # radii of the map
-_MARGINS_PER_CELL = 2.5  # inlier distances across a cell: the corners of a margin then lie in neighbouring cells
-_SAMPLES = 3  # per cell, along a line
+MAX_CELLS = 192  # along a line; the samples of a longer one are further apart
+MIN_CELL_SIZE = 0.05  # radii of the map
+MARGINS_PER_CELL = 2.5  # inlier distances across a cell: the corners of a margin then lie in neighbouring cells
+SAMPLES = 3  # per cell, along a line
 
 
 class LineGrid:
@@ -35,10 +35,10 @@ class LineGrid:
     def __init__(self, lines: AnchoredLines, threshold: InlierThreshold) -> None:
         half_length = lines.segment_half_length
         self._threshold = threshold
-        self._cell_size = max(_MARGINS_PER_CELL * threshold.distance, _MIN_CELL_SIZE)
+        self._cell_size = max(MARGINS_PER_CELL * threshold.distance, MIN_CELL_SIZE)
         self._table = torch.cat([lines.lines.direction, lines.anchor, half_length[:, None]], -1).mT.contiguous()
         # Patches along an edge of a cube's face.
-        self._patches = max(1, int(math.pi / 2 / (_ANGLES_PER_PATCH * threshold.angle)))
+        self._patches = max(1, int(math.pi / 2 / (ANGLES_PER_PATCH * threshold.angle)))
         numbers, self._rows = self._entries(lines, half_length + threshold.distance)
         count = torch.bincount(numbers, minlength=self._numbers)
         self._start = torch.cat([count.new_zeros(1), count.cumsum(0)]).int()  # of the rows of each cell
@@ -83,14 +83,14 @@ class LineGrid:
     ) -> tuple[Int[Tensor, " e"], Int[Tensor, " e"]]:
         """Numbers of cells and rows of lines, sorted by number: every cube of a line with every patch of it."""
         cube, row = self._cubes(lines, half_length)
-        around = _close_directions(lines.lines.direction, self._threshold.angle)  # (t, n, 3)
+        around = close_directions(lines.lines.direction, self._threshold.angle)  # (t, n, 3)
         patches = _patch(around.permute(2, 1, 0), self._patches).sort(-1).values  # (n, t)
         new = torch.cat([patches[:, :1] >= 0, patches[:, 1:] > patches[:, :-1]], -1)
         count = new.sum(-1)
         entry = torch.arange(len(row), device=row.device).repeat_interleave(count[row])
         first = count.cumsum(0) - count  # of the patches of each line
         place = torch.arange(len(entry), device=row.device) - (count[row].cumsum(0) - count[row])[entry]
-        self._numbers = 1 << (_NUMBERS_PER_ENTRY * len(entry)).bit_length()
+        self._numbers = 1 << (NUMBERS_PER_ENTRY * len(entry)).bit_length()
         number, order = self._number(cube[entry], patches[new][first[row][entry] + place]).sort()
         return number, row[entry][order]
 
@@ -98,12 +98,12 @@ class LineGrid:
         self, lines: AnchoredLines, half_length: Float[Tensor, " n"]
     ) -> tuple[Int[Tensor, " e"], Int[Tensor, " e"]]:
         """Cubes and rows of lines: the cubes of points on the line, moved to all sides by a margin."""
-        count = (2 * half_length * _SAMPLES / self._cell_size).ceil().long().clamp(1, _SAMPLES * _MAX_CELLS)
+        count = (2 * half_length * SAMPLES / self._cell_size).ceil().long().clamp(1, SAMPLES * MAX_CELLS)
         row = torch.arange(len(lines), device=count.device).repeat_interleave(count)
         sample = torch.arange(len(row), device=count.device) - (count.cumsum(0) - count)[row]
         along = ((sample + 0.5) / count[row] * 2 - 1) * half_length[row]
         points = lines.anchor[row] + along[:, None] * lines.lines.direction[row]
-        margin = math.hypot(self._threshold.distance, self._cell_size / (2 * _SAMPLES))  # of a point between samples
+        margin = math.hypot(self._threshold.distance, self._cell_size / (2 * SAMPLES))  # of a point between samples
         side = torch.tensor([-margin, margin], device=points.device, dtype=points.dtype)
         cubes = self._cube((points[:, None] + torch.cartesian_prod(side, side, side)).permute(2, 0, 1))  # (s, 8)
         places = ((row[:, None] << _CUBE_BITS) | cubes.long().bitwise_and_(2**_CUBE_BITS - 1)).unique()
@@ -112,11 +112,11 @@ class LineGrid:
     def _cube(self, points: Float[Tensor, "3 *n"]) -> Int[Tensor, "*n"]:
         """The number of the cube of space; products overflow, which spreads them as well."""
         x, y, z = (points / self._cell_size).floor_().int()
-        return x.mul_(_FACTORS[0]).bitwise_xor_(y.mul_(_FACTORS[1])).bitwise_xor_(z.mul_(_FACTORS[2]))
+        return x.mul_(FACTORS[0]).bitwise_xor_(y.mul_(FACTORS[1])).bitwise_xor_(z.mul_(FACTORS[2]))
 
     def _number(self, cube: Int[Tensor, " n"], patch: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
         """The number of each cell."""
-        return (patch * _FACTORS[3]).bitwise_xor_(cube).bitwise_and_(self._numbers - 1)
+        return (patch * FACTORS[3]).bitwise_xor_(cube).bitwise_and_(self._numbers - 1)
 
 
 def _patch(direction: Float[Tensor, "3 *n"], patches: int) -> Int[Tensor, "*n"]:
@@ -137,7 +137,7 @@ def _dot(a: Float[Tensor, "3 c"], b: Float[Tensor, "3 c"]) -> Float[Tensor, " c"
     return (a[0] * b[0]).addcmul_(a[1], b[1]).addcmul_(a[2], b[2])
 
 
-def _close_directions(direction: Float[Tensor, "n 3"], angle: float) -> Float[Tensor, "t n 3"]:
+def close_directions(direction: Float[Tensor, "n 3"], angle: float) -> Float[Tensor, "t n 3"]:
     """Directions, and around each of them some that differ from it by an angle."""
     smallest = one_hot(direction.abs().argmin(-1), 3).to(direction)
     first = normalize(torch.linalg.cross(direction, smallest), dim=-1)

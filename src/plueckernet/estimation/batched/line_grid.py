@@ -11,19 +11,21 @@ import math
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import normalize, one_hot
 
 from plueckernet.estimation.batched.lines import PaddedLines, max_entries
+from plueckernet.estimation.line_grid import (
+    ANGLES_PER_PATCH,
+    FACTORS,
+    MARGINS_PER_CELL,
+    MAX_CELLS,
+    MIN_CELL_SIZE,
+    NUMBERS_PER_ENTRY,
+    SAMPLES,
+    close_directions,
+)
 from plueckernet.geometry.pose import Pose
 
-# As in `line_grid`.
-_NUMBERS_PER_ENTRY = 8
-_CUBE_BITS = 40
-_FACTORS = 73_856_093, 19_349_663, 83_492_791, 49_979_693
-_ANGLES_PER_PATCH, _TURNS = 2.5, 8
-_MAX_CELLS, _SAMPLES = 192, 3
-_MIN_CELL_SIZE, _MARGINS_PER_CELL = 0.05, 2.5
-
+_CUBE_BITS = 40  # of a cube of space of all maps
 _LINES_PER_QUERY = 16  # entries that a line takes when it is looked up, about
 
 
@@ -35,8 +37,8 @@ class BatchedLineGrid:
         if lines.half_length is None:
             raise TypeError("infinite lines are everywhere")
         self._distance, self._angle = distance.float(), angle
-        self._cell_size = (_MARGINS_PER_CELL * self._distance).clamp_min(_MIN_CELL_SIZE)
-        self._patches = max(1, int(math.pi / 2 / (_ANGLES_PER_PATCH * angle)))  # along an edge of a cube's face
+        self._cell_size = (MARGINS_PER_CELL * self._distance).clamp_min(MIN_CELL_SIZE)
+        self._patches = max(1, int(math.pi / 2 / (ANGLES_PER_PATCH * angle)))  # along an edge of a cube's face
         self._owner = lines.mask.nonzero()[:, 0]  # the map of each line
         self._table = torch.cat([lines.direction, lines.anchor, lines.half_length[..., None]], -1)[lines.mask]
         self._numbers, self._rows = self._entries()
@@ -81,7 +83,7 @@ class BatchedLineGrid:
     def _entries(self) -> tuple[Int[Tensor, " e"], Int[Tensor, " e"]]:
         """Numbers of cells and rows of lines, sorted by number: every cube of a line with every patch of it."""
         cube, row = self._cubes()
-        around = _close_directions(self._table[:, :3], self._angle)
+        around = close_directions(self._table[:, :3], self._angle)
         patches = _patch(around, self._patches).mT.sort(-1).values
         new = torch.cat([patches[:, :1] >= 0, patches[:, 1:] > patches[:, :-1]], -1)
         count = new.sum(-1)
@@ -90,7 +92,7 @@ class BatchedLineGrid:
         place = torch.arange(len(entry), device=row.device) - (count[row].cumsum(0) - count[row])[entry]
         owner = self._owner[row][entry]
         entries = torch.bincount(owner, minlength=len(self._distance)).tolist()
-        sizes = torch.tensor([1 << (_NUMBERS_PER_ENTRY * size).bit_length() for size in entries], device=row.device)
+        sizes = torch.tensor([1 << (NUMBERS_PER_ENTRY * size).bit_length() for size in entries], device=row.device)
         self._sizes, self._first = sizes, sizes.cumsum(0) - sizes
         number, order = self._number(cube[entry], patches[new][first[row][entry] + place], owner).sort()
         return number, row[entry][order]
@@ -99,12 +101,12 @@ class BatchedLineGrid:
         """Cubes and rows of lines: the cubes of points on the line, moved to all sides by a margin."""
         distance, cell_size = self._distance[self._owner], self._cell_size[self._owner]
         half_length = self._table[:, 6] + distance
-        count = (2 * half_length * _SAMPLES / cell_size).ceil().long().clamp(1, _SAMPLES * _MAX_CELLS)
+        count = (2 * half_length * SAMPLES / cell_size).ceil().long().clamp(1, SAMPLES * MAX_CELLS)
         row = torch.arange(len(count), device=count.device).repeat_interleave(count)
         sample = torch.arange(len(row), device=count.device) - (count.cumsum(0) - count)[row]
         along = ((sample + 0.5) / count[row] * 2 - 1) * half_length[row]
         points = self._table[row, 3:6] + along[:, None] * self._table[row, :3]
-        margin = torch.hypot(distance, cell_size / (2 * _SAMPLES))[row]  # of a point between samples
+        margin = torch.hypot(distance, cell_size / (2 * SAMPLES))[row]  # of a point between samples
         sides = torch.tensor([-1.0, 1.0], device=points.device)
         corners = torch.cartesian_prod(sides, sides, sides) * margin[:, None, None]  # (s, 8, 3)
         cubes = self._cube(points[:, None] + corners, self._owner[row][:, None])
@@ -114,12 +116,12 @@ class BatchedLineGrid:
     def _cube(self, points: Float[Tensor, "*n 3"], owner: Int[Tensor, "*#n"]) -> Int[Tensor, "*n"]:
         """The number of the cube of space."""
         cube = (points / self._cell_size[owner][..., None]).floor().long()
-        x, y, z = (axis * factor for axis, factor in zip(cube.unbind(-1), _FACTORS[:3], strict=True))
+        x, y, z = (axis * factor for axis, factor in zip(cube.unbind(-1), FACTORS[:3], strict=True))
         return (x ^ y ^ z) & (2**_CUBE_BITS - 1)
 
     def _number(self, cube: Int[Tensor, " n"], patch: Int[Tensor, " n"], owner: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
         """The number of each cell; those of a map follow those of the map before."""
-        return ((cube ^ patch * _FACTORS[3]) & (self._sizes[owner] - 1)) + self._first[owner]
+        return ((cube ^ patch * FACTORS[3]) & (self._sizes[owner] - 1)) + self._first[owner]
 
 
 def _patch(direction: Float[Tensor, "*n 3"], patches: int) -> Int[Tensor, "*n"]:
@@ -129,13 +131,3 @@ def _patch(direction: Float[Tensor, "*n 3"], patches: int) -> Int[Tensor, "*n"]:
     across = torch.cat([direction.gather(-1, (axis + step) % 3) for step in (1, 2)], -1) / main
     u, v = ((across + 1) * (patches / 2)).long().clamp_(0, patches - 1).unbind(-1)
     return (axis[..., 0] * patches + u) * patches + v
-
-
-def _close_directions(direction: Float[Tensor, "n 3"], angle: float) -> Float[Tensor, "t n 3"]:
-    """Directions, and around each of them some that differ from it by an angle."""
-    smallest = one_hot(direction.abs().argmin(-1), 3).to(direction)
-    first = normalize(torch.linalg.cross(direction, smallest), dim=-1)
-    second = torch.linalg.cross(direction, first)
-    turn = math.tau / _TURNS * torch.arange(_TURNS, device=direction.device, dtype=direction.dtype)[:, None, None]
-    turned = direction + math.tan(angle) * (turn.cos() * first + turn.sin() * second)
-    return torch.cat([direction[None], turned])
