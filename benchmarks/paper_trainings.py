@@ -164,19 +164,22 @@ def multi_process_service(plan: Plan) -> Iterator[dict[str, str]]:
 
 def quit_service(control: str, environment: dict[str, str]) -> None:
     """Ask the service to end."""
+    process = subprocess.Popen([control], stdin=subprocess.PIPE, env=environment)
     try:
-        subprocess.run([control], input=b"quit\n", env=environment, timeout=10, check=False)
+        process.communicate(b"quit\n", timeout=10)
     except subprocess.TimeoutExpired:
+        process.kill()
         print("the multi-process service does not answer", flush=True)
 
 
 def works(plan: Plan, environment: dict[str, str]) -> bool:
-    """Whether a process can train in this environment."""
+    """Whether a process can train in this environment; one that hangs is left behind."""
+    process = subprocess.Popen(child(plan, "--probe"), env=os.environ | environment)
     try:
-        done = subprocess.run(child(plan, "--probe"), env=os.environ | environment, timeout=75, check=False)
+        return process.wait(60) == 0
     except subprocess.TimeoutExpired:
+        process.kill()
         return False
-    return done.returncode == 0
 
 
 def train_all(plan: Plan, environment: dict[str, str], graphs: bool, deadline: float) -> None:
