@@ -152,7 +152,10 @@ def multi_process_service(plan: Plan) -> Iterator[dict[str, str]]:
     if control is None:
         yield {}
         return
-    daemon = subprocess.Popen([control, "-f"], env=os.environ | environment, stdin=subprocess.DEVNULL)
+    with (pipes / "control.txt").open("ab") as log:  # not our output: nobody would wait for its end
+        daemon = subprocess.Popen(
+            [control, "-f"], env=os.environ | environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
     try:
         time.sleep(2)
         yield environment if daemon.poll() is None else {}
@@ -164,7 +167,9 @@ def multi_process_service(plan: Plan) -> Iterator[dict[str, str]]:
 
 def quit_service(control: str, environment: dict[str, str]) -> None:
     """Ask the service to end."""
-    process = subprocess.Popen([control], stdin=subprocess.PIPE, env=environment)
+    process = subprocess.Popen(
+        [control], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+    )
     try:
         process.communicate(b"quit\n", timeout=10)
     except subprocess.TimeoutExpired:
@@ -174,12 +179,16 @@ def quit_service(control: str, environment: dict[str, str]) -> None:
 
 def works(plan: Plan, environment: dict[str, str]) -> bool:
     """Whether a process can train in this environment; one that hangs is left behind."""
-    process = subprocess.Popen(child(plan, "--probe"), env=os.environ | environment)
+    path = plan.out / "probe.txt"
+    with path.open("wb") as log:
+        process = subprocess.Popen(child(plan, "--probe"), env=os.environ | environment, stdout=log, stderr=log)
     try:
-        return process.wait(60) == 0
+        succeeded = process.wait(60) == 0
     except subprocess.TimeoutExpired:
         process.kill()
-        return False
+        succeeded = False
+    print(path.read_text()[-600:], flush=True)
+    return succeeded
 
 
 def train_all(plan: Plan, environment: dict[str, str], graphs: bool, deadline: float) -> None:
