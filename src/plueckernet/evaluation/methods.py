@@ -106,6 +106,7 @@ def all_methods(weights: Path | None = None) -> dict[str, Method]:
         methods += [
             Method(f"regression-{domain}", _regression, None, regressor),
             published_method(f"pluecker-{domain}", net),
+            published_method(f"pluecker-paper-{domain}", file(f"pluecker-paper-{domain}")),
             Method(f"pluecker-{domain}-refined", _registered, told, net),
         ]
     return {method.name: method for method in methods}
