@@ -45,9 +45,9 @@ def test_a_training_is_resumed_exported_and_packed(plan, tmp_path, capsys):
     packed.mkdir()
     pack(plan, packed)
     with tarfile.open(packed / "weights-1.tar") as archive:
-        held = archive.getnames()
-    assert f"weights/{name}.safetensors" in held
-    assert "unfinished/regression-indoor.safetensors" in held
+        files = archive.getnames()
+    assert f"weights/{name}.safetensors" in files
+    assert "unfinished/regression-indoor.safetensors" in files
     with tarfile.open(packed / "rest.tar.gz") as archive:
         assert "ablations/trainings/as-published-0/log.jsonl" in archive.getnames()
     assert all(path.stat().st_size < 16 * 2**20 for path in packed.iterdir())
