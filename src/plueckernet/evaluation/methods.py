@@ -121,7 +121,7 @@ def register_method(matcher: str, directed: bool = False, upright: bool = False)
 
 @dataclass(frozen=True)
 class UncalibratedMethod(Method):
-    """A method whose poses are judged afterwards: its predictions outlive a change of the calibration."""
+    """A method whose poses are judged afterwards or not at all: its predictions outlive a change of the calibration."""
 
     def config(self) -> dict[str, Any]:
         """What poses and evidence depend on: the network, not what its card says about confidence."""
@@ -136,8 +136,8 @@ def uncalibrated_method(matcher: str, directed: bool = False, upright: bool = Fa
 
 
 def published_method(name: str, weights: Path) -> Method:
-    """The paper's method with some weights of its network."""
-    return Method(name, _published, PublishedSettings(), weights)
+    """The paper's method with some weights of its network; it does not judge its poses."""
+    return UncalibratedMethod(name, _published, PublishedSettings(), weights)
 
 
 def published_lines(pair: LinePair) -> tuple[LineSet, LineSet]:
