@@ -22,10 +22,10 @@ GPU_PYTHON ?= 3.12
 PYTHON_OTHER ?= 3.13
 OTHER := .venv-$(PYTHON_OTHER)
 OTHER_INSTALLED := $(OTHER)/.installed
-OTHER_EXTRAS := io,mesh,extract
+OTHER_EXTRAS := io,mesh,extract,plot
 OTHER_TOOLS := beartype hypothesis plyfile pytest pytest-xdist
-OTHER_TESTS := $(addprefix tests/,estimation geometry io moving test_api_surface.py test_dependencies.py test_errors.py \
-    test_registration.py test_result.py test_settings.py) $(addprefix tests/cli/test_,apply_refine.py convert_info.py \
+OTHER_TESTS := $(addprefix tests/,estimation extraction geometry interop io moving report test_api_surface.py test_dependencies.py \
+    test_errors.py test_registration.py test_result.py test_settings.py) $(addprefix tests/cli/test_,apply_refine.py convert_info.py \
     demo.py register.py)
 FIND_OTHER = tests/find_python $(PYTHON_OTHER)
 
@@ -49,7 +49,7 @@ test: $(DEV) ## Run the tests in a random order (SHUFFLE=7 repeats one, PYTEST_A
 	$(PYTEST) --jaxtyping-packages=plueckernet,beartype.beartype $(addprefix --ignore=,$(PROGRAMS)) || [ $$? -eq 5 ]
 	$(PYTEST) $(PROGRAMS) || [ $$? -eq 5 ]
 
-# Geometry, files, registration and commands, which is where versions of Python may differ; not the large extras.
+# Geometry, files, extraction, registration, report and commands, which is where versions of Python may differ; not the large extras.
 test-other: other ## Run the core tests with another Python (PYTHON_OTHER=3.12)
 	@if [ ! -e $(OTHER_INSTALLED) ]; then echo "skipped: there is no Python $(PYTHON_OTHER) here"; else \
 	    OMP_NUM_THREADS=1 $(OTHER)/bin/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS) $(OTHER_TESTS); fi

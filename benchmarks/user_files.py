@@ -12,6 +12,7 @@ import torch
 
 from benchmarks.new_user import PROJECT, put_own_maps
 from benchmarks.synthetic_clouds import boxes, dense
+from benchmarks.user_models import put_building, put_colmap_models
 from plueckernet.data.campus import campus
 from plueckernet.data.scenes import make_scene
 from plueckernet.geometry import LineSet, Pose
@@ -45,6 +46,8 @@ def put_files(folder: Path) -> None:
     put_street(folder)
     put_scans(folder)
     put_control_points(folder)
+    put_building(folder, boxes(np.random.default_rng(0)))
+    put_colmap_models(folder)
     rows = ["source,target,name", "monday.obj,friday.txt,house", "june.obj,march.obj,room"]
     (folder / "pairs.csv").write_text("\n".join(rows) + "\n")
     (folder / "mesh.ply").write_text(_MESH)

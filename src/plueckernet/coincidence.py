@@ -13,8 +13,9 @@ from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry.arrays import ArrayLike
 from plueckernet.geometry.lines import LineSet
-from plueckernet.geometry.pose import Pose
+from plueckernet.geometry.pose import Pose, Similarity
 from plueckernet.geometry.residuals import line_residuals
+from plueckernet.geometry.similarity import Transform, motion_from_matrix
 from plueckernet.io.inputs import LinesLike, as_lines
 
 Coincidence = tuple[Int[Tensor, "k 2"], Float[Tensor, "k 2"]]
@@ -47,23 +48,26 @@ class CoincidenceFinder:
         scale = residuals.new_tensor([threshold.distance * maps.unit, math.degrees(threshold.angle)])
         gap = (normalized.act(maps.all_source.anchor[rows[:, 0]]) - maps.all_target.anchor[rows[:, 1]]).norm(dim=-1)
         misfit = (residuals / scale).square().sum(-1) + 1e-3 * gap
-        best = pairs.mutual_best((-misfit).exp())
+        best = torch.from_numpy(pairs.mutual_best((-misfit).exp().cpu().numpy())).to(rows.device)
         return rows[best], residuals[best]
 
 
 def coincident_lines(
     source: LinesLike,
     target: LinesLike,
-    pose: Pose | ArrayLike,
+    pose: Transform | ArrayLike,
     *,
     settings: RegistrationSettings = RegistrationSettings(),
 ) -> Coincidence:
     """Pairs of lines that coincide under a pose, see :meth:`CoincidenceFinder.pairs`.
 
-    Maps and pose are given as in :func:`plueckernet.refine`.
+    Maps and pose are given as in :func:`plueckernet.refine`. Distances are in the unit of the target.
     """
-    pose = pose if isinstance(pose, Pose) else Pose.from_matrix(pose).to(torch.float64)
-    return CoincidenceFinder(as_lines(source), as_lines(target), settings).pairs(pose)
+    motion = pose if isinstance(pose, Pose | Similarity) else motion_from_matrix(pose).to(torch.float64)
+    lines = as_lines(source)
+    if isinstance(motion, Similarity):
+        lines, motion = Similarity.from_pose(Pose.identity(), float(motion.scale)) @ lines, motion.pose
+    return CoincidenceFinder(lines, as_lines(target), settings).pairs(motion)
 
 
 def suggested_inlier_distance(source: LineSet, target: LineSet) -> float:

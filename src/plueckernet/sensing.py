@@ -23,8 +23,20 @@ def frame_lines(frame: SensorFrame) -> LineSet:
     if isinstance(frame, CloudFrame):
         from plueckernet.extraction import PointCloudSettings, extract_lines
 
-        return extract_lines(frame.cloud, PointCloudSettings(viewpoint=frame.viewpoint)).lines
-    return read_lines(frame.lines)
+        scanner = PointCloudSettings(viewpoint=frame.viewpoint)
+        return extract_lines(frame.cloud, scanner, format=frame.format).lines
+    return read_lines(frame.lines, format=frame.format)
+
+
+def map_lines(path: Path, format: str | None = None) -> LineSet:
+    """The lines of a map of any format; those of a point cloud are extracted."""
+    from plueckernet.extraction.clouds.reading import is_cloud
+
+    if not is_cloud(path, format):
+        return read_lines(path, format=format)
+    from plueckernet.extraction import extract_lines
+
+    return extract_lines(path, format=format).lines
 
 
 def camera_images(frame: CameraFrame) -> tuple[UInt8[np.ndarray, "h w 3"], Float[np.ndarray, "h w"]]:

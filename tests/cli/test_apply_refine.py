@@ -139,7 +139,7 @@ def test_formats_are_named_once_or_for_each_file(maps: Path, capsys: pytest.Capt
     assert run(*command, "--from", "txt") == 2
     assert "a.obj" in capsys.readouterr().err
     assert run(*command, *["--from", "txt"] * 3) == 2
-    assert "one for each of the two files" in capsys.readouterr().err
+    assert "one for each of the files" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--json", "--aligned", "--report", "--plot"])

@@ -31,6 +31,17 @@ def test_a_batch_of_a_good_and_a_bad_pair(tmp_path: Path, capsys: pytest.Capture
     assert "another registration: seed was 0, now 3" in capsys.readouterr().err
 
 
+def test_the_formats_of_sources_and_targets_may_be_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    (tmp_path / "pairs.csv").write_text(f"{MONDAY},{FRIDAY}\n")
+    command = ("batch", tmp_path / "pairs.csv", "--workers", 1, "--matcher", "descriptors", "--out")
+    assert run(*command, tmp_path / "out", "--from", "obj", "--from", "txt") == 0
+    assert run(*command, tmp_path / "out") == 2
+    assert "another list of pairs" in capsys.readouterr().err
+    assert run(*command, tmp_path / "other", "--from", "txt") == 1
+    assert "house_monday.obj:1: " in capsys.readouterr().err
+
+
 def test_a_batch_without_its_packages_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,15 @@ from tests.cli.test_register import hide
 from plueckernet.io import read_lines
 
 
+def test_the_folder_is_checked_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("plueckernet.registration.register", lambda *_, **__: pytest.fail("the work has started"))
+    (tmp_path / "file").touch()
+    assert run("demo", "--out", tmp_path / "file") == 2
+    assert "cannot be created" in capsys.readouterr().err
+
+
 def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("demo", "--out", tmp_path / "demo") == 0
     shown = capsys.readouterr().out

@@ -63,3 +63,18 @@ def test_odometry_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     (tmp_path / "empty").mkdir()
     assert run("odometry", tmp_path / "empty", "--out", tmp_path / "out") == 2
     assert "no frames in it" in capsys.readouterr().err
+
+
+def test_the_format_of_the_files_may_be_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sequence = line_maps(tmp_path / "maps", truth=True)
+    for path in sequence.glob("*.npz"):
+        path.rename(path.with_suffix(".map"))
+    command = ("odometry", sequence, "--out", tmp_path / "out")
+    assert run(*command) == 2
+    assert "no frames in it" in capsys.readouterr().err
+    assert run(*command, "--from", "npz") == 0
+    assert "3 frames: 2 registered" in capsys.readouterr().out
+    assert run(*command, "--from", "las") == 2
+    assert "0.map" in capsys.readouterr().err
+    assert run(*command, "--layout", "kitti", "--from", "npz") == 2
+    assert "the layout is kitti" in capsys.readouterr().err

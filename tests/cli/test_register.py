@@ -8,11 +8,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from tests.cli.helpers import chaos, house, run
+from tests.io.buildings import house_gml
 
-from plueckernet.cli.maps import ReadingOptions, _choices
+from plueckernet.cli.maps import ReadingOptions, read_maps
+from plueckernet.errors import FormatError, InputError
 from plueckernet.estimation.judgement import JudgementSettings
 from plueckernet.geometry import Pose, Similarity
 from plueckernet.io import read_lines, write_lines
@@ -138,15 +141,38 @@ def test_bad_options(files: Files, options: list[str], complaint: str, capsys: p
     assert complaint in capsys.readouterr().err
 
 
+def room_cloud(path: Path) -> Path:
+    """Points of three walls, six columns as scanners write them with colours."""
+    generator = np.random.default_rng(0)
+    walls = [np.insert(generator.uniform(0, 2, (4000, 2)), axis, 0.0, axis=1) for axis in range(3)]
+    np.savetxt(path, np.hstack([np.concatenate(walls), np.full((12000, 3), 128)]), fmt="%.4f")
+    return path
+
+
 def test_options_of_a_format_go_to_the_map_that_has_them(tmp_path: Path) -> None:
-    city, table = tmp_path / "city.json", tmp_path / "table.txt"
-    city.write_text('{"type": "CityJSON", "version": "2.0", "CityObjects": {}, "vertices": []}')
+    city, table, cloud = tmp_path / "city.gml", tmp_path / "table.txt", room_cloud(tmp_path / "cloud.xyz")
+    city.write_text(house_gml())
     table.write_text("1 2 3 4 5 6\n")
-    with_level = ReadingOptions(lod="2.2")
-    assert _choices((city, table), with_level)[0] == [True, False]
-    assert _choices((table, table), with_level)[0] == [True, True]  # reading raises the error
-    assert _choices((city, table), ReadingOptions(formats=("txt", "cityjson"), lod="2.2"))[0] == [False, True]
-    assert _choices((city, table), ReadingOptions()) == ([False, False], [False, False])
+    with_level = ReadingOptions(lod="3", quiet=True)
+    for other in (table, cloud):
+        for paths in ((city, other), (other, city)):
+            assert sorted(report.format for report in read_maps(paths, with_level))[0] == "gml"
+    with pytest.raises(InputError, match=f"{table}: lod is for CityJSON"):
+        read_maps((table, table), with_level)
+    with pytest.raises(FormatError, match="no geometry of level of detail 2"):
+        read_maps((table, city), ReadingOptions(formats=("txt", "gml"), lod="2"))
+    with pytest.raises(InputError, match="one for each of the files"):
+        read_maps((table, table), ReadingOptions(formats=("txt", "txt", "txt")))
+
+
+def test_the_format_may_say_that_a_file_is_a_cloud(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cloud = room_cloud(tmp_path / "cloud.txt")  # six columns: lines, unless the user says otherwise
+    lines, extracted = (read_maps([cloud], ReadingOptions(formats))[0] for formats in (None, ["text"]))
+    assert lines.format == "txt"
+    assert len(lines.lines) == 12000
+    assert extracted.format == "point cloud"
+    assert 3 <= len(extracted.lines) < 30
+    assert "is a point cloud: extracting its lines first" in capsys.readouterr().err
 
 
 def test_plot(files: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 from tests.cli.helpers import MONDAY, run
+from tests.cli.test_register import room_cloud
+from tests.io.buildings import house_gml
 
 from plueckernet.cli.view import access_hints, opens_by_itself
+from plueckernet.viewer import Viewer
 
 
 def test_local_address_and_how_to_forward_the_port() -> None:
@@ -58,3 +61,21 @@ def test_a_bad_file_on_the_command_line_is_one_line(tmp_path: Path, capsys: pyte
     captured = capsys.readouterr()
     assert captured.err.startswith(f"error: {bad}:1: ")
     assert captured.out == ""
+
+
+def test_the_format_and_its_options_are_those_of_register(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[tuple[str, int]] = []
+
+    def interrupted(viewer: Viewer) -> None:
+        shown.extend((report.format, len(report.lines)) for report in viewer.session.maps.values())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("plueckernet.viewer.Viewer.wait", interrupted)
+    (tmp_path / "city.gml").write_text(house_gml())
+    cloud = room_cloud(tmp_path / "cloud.txt")
+    command = ("view", cloud, tmp_path / "city.gml", "--no-open", "--port", "18192", "--lod", "3")
+    assert run(*command, "--from", "text", "--from", "gml") == 0
+    assert [name for name, _ in shown] == ["point cloud", "gml"]
+    assert "extracting its lines first" in capsys.readouterr().err

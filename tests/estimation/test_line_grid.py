@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from plueckernet.estimation.line_grid import LineGrid
+from plueckernet.estimation.moved_lines import MovedLines
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold
 from plueckernet.geometry import LineSet, Pose
 
@@ -35,7 +36,7 @@ def test_inliers_have_the_residual_of_the_best_line(threshold):
     poses = Pose.exp(0.03 * torch.randn(20, 6, generator=generator)).to(torch.float32)
     moved = random_lines(120, 0)[torch.arange(0, 120, 2)]
     looked_up, expected = (
-        LineGrid(lines, threshold).misfit(poses, moved),
+        LineGrid(lines, threshold).misfit(MovedLines.of(poses, moved)),
         by_comparing_all(poses, moved, lines, threshold),
     )
     inlier = expected < 1
@@ -50,11 +51,14 @@ def test_a_line_far_outside_the_grid_is_still_found():
         LineSet.from_segments(torch.tensor([[[50.0, 0, 0], [51.0, 0, 0]], [[0, 0, 0], [0, 1.0, 0]]]))
     )
     lines, identity = lines.to(torch.float32), Pose.identity(1, dtype=torch.float32)
-    assert bool((LineGrid(lines, InlierThreshold(0.05, 0.1)).misfit(identity, lines) < 1e-3).all())
+    assert bool((LineGrid(lines, InlierThreshold(0.05, 0.1)).misfit(MovedLines.of(identity, lines)) < 1e-3).all())
 
 
 def test_no_poses_and_no_partner():
     lines, threshold = random_lines(10, 0), InlierThreshold(0.05, 0.1)
-    assert LineGrid(lines, threshold).misfit(Pose.identity(0, dtype=torch.float32), lines).shape == (0, 10)
+    assert LineGrid(lines, threshold).misfit(MovedLines.of(Pose.identity(0, dtype=torch.float32), lines)).shape == (
+        0,
+        10,
+    )
     away = Pose(torch.eye(3)[None], torch.full((1, 3), 1e3))
-    assert bool((LineGrid(lines, threshold).misfit(away, lines) > 1).all())
+    assert bool((LineGrid(lines, threshold).misfit(MovedLines.of(away, lines)) > 1).all())

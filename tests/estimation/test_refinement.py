@@ -11,6 +11,7 @@ from plueckernet.data.scenes import make_scene
 from plueckernet.estimation.close_pairs import NearbyPairs, close_pairs
 from plueckernet.estimation.match_refinement import refine_matches
 from plueckernet.estimation.noise import KnownNoise
+from plueckernet.estimation.paired_lines import LineColumns, PairedLines, PoseArrays
 from plueckernet.estimation.refinement import refine_pose
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, pair_residuals
 from plueckernet.geometry import LineSet, Pose
@@ -51,6 +52,31 @@ def test_gradient_of_the_likelihood_vanishes():
     # In standard deviations; what is left is the lever's change, which Gauss-Newton leaves out.
     step = refined.covariance @ gradient
     assert float((step / refined.covariance.diagonal().sqrt()).abs().max()) < 0.15
+
+
+@pytest.mark.parametrize("endpoint", [0.0, 0.02])
+def test_arrays_of_pairs_have_the_residuals_of_tensors(endpoint):
+    source, target = shaken_segments()
+    pose, noise = perturbed(Pose.identity(), 0.1), NoiseModel(endpoint=endpoint)
+    residuals = line_residuals(pose, source.lines, target.lines, source.anchor, target.anchor)
+    gain, shift, turn = variances(residuals, source.sigmas(noise), target.sigmas(noise))
+    value, jacobian = whitened(residuals, gain, shift, turn)
+    lines = PairedLines(LineColumns.of(source), LineColumns.of(target))
+    arrays = lines.residuals(PoseArrays.of(pose))
+    design, variance = arrays.design(lines.source.variances(noise), lines.target.variances(noise))
+    expected = torch.cat([jacobian, value[..., None]], -1).permute(2, 1, 0)
+    assert torch.allclose(torch.from_numpy(design), expected, rtol=1e-10, atol=1e-9)
+    assert torch.allclose(torch.from_numpy(variance), shift, rtol=1e-12)
+    assert torch.allclose(torch.from_numpy(arrays.position), residuals.position.mT, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-6, 0.3])
+def test_a_pose_of_arrays_steps_and_turns_like_a_pose(size):
+    pose, xi = Pose.random(generator=torch.Generator().manual_seed(0)), size * torch.linspace(-1, 1, 6).double()
+    stepped = Pose.exp(xi) @ pose
+    arrays = PoseArrays.of(pose).stepped(xi.numpy())
+    assert torch.allclose(arrays.pose(like=pose).matrix(), stepped.matrix(), atol=1e-14)
+    assert arrays.angle_to(PoseArrays.of(pose)) == pytest.approx(float(stepped.angle_to(pose)), rel=1e-6)
 
 
 def test_wrong_matches_are_gated_out():
@@ -144,7 +170,7 @@ def test_nearby_pairs_are_those_of_all_pairs_while_pose_and_threshold_change(dir
     ):
         pose, threshold = perturbed(Pose.identity(), size), InlierThreshold(distance, 0.15, directed, slope)
         square = pair_residuals(Pose(pose.rotation[None], pose.translation[None]), source, target, threshold)[0]
-        rows = row_set(nearby.within(pose, threshold).rows)
+        rows = row_set(nearby.within(PoseArrays.of(pose), threshold)[0].rows)
         assert row_set((square < 0.999).nonzero()) <= rows <= row_set((square < 1.001).nonzero())  # float32 rounds
     assert len(compared) == 2  # at the beginning, and after the pose has moved far
 

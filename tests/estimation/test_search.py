@@ -74,7 +74,7 @@ def test_the_longest_lines_are_matched_first_and_often_suffice(pair):
         search, maps = search_of(pair.source, pair.target, settings, match)
         assessment = search.run()
     assert match.counts == [(first, first)]
-    assert assessment.weighing.confidence > settings.judgement.clear_confidence
+    assert assessment.weighing.confidence > settings.judgement.longest_clear_confidence
     for side, rows in ((maps.source, search.matches.source), (maps.target, search.matches.target)):
         assert set(rows.tolist()) <= set(side.half_length.topk(first).indices.tolist())
     shift = maps.original_pose(assessment.candidates[0].refinement.pose).translation - pair.target_T_source.translation
@@ -89,6 +89,16 @@ def test_all_lines_are_matched_where_the_longest_do_not_suffice(pair):
         assessment = search.run()
     assert match.counts == [(4, 4), maps.core_counts]
     assert len(search.matches) == 800
+    assert assessment.weighing.confidence > settings.judgement.clear_confidence
+
+
+def test_the_longest_lines_must_be_clearer_than_all(pair):
+    match, first = CountedMatches(), 40
+    settings = RegistrationSettings(first_lines=first, judgement=JudgementSettings(longest_clear_confidence=1.0))
+    with torch.inference_mode():
+        search, maps = search_of(pair.source, pair.target, settings, match)
+        assessment = search.run()
+    assert match.counts == [(first, first), maps.core_counts]
     assert assessment.weighing.confidence > settings.judgement.clear_confidence
 
 

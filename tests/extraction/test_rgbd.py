@@ -133,7 +133,9 @@ def test_a_blank_image_has_no_lines() -> None:
 
 def test_sizes_have_to_agree() -> None:
     with pytest.raises(ShapeError, match=r"depth: expected shape \(480, 640\), got \(240, 320\)"):
-        extract_rgbd.__wrapped__(np.zeros((480, 640, 3), np.uint8), np.zeros((240, 320)), CAMERA)
+        getattr(extract_rgbd, "__wrapped__", extract_rgbd)(
+            np.zeros((480, 640, 3), np.uint8), np.zeros((240, 320)), CAMERA
+        )
 
 
 def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,9 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from benchmarks.user_models import ENVELOPE, building, polygon, surfaces
 from tests.fuzz.target import forked_native
-from tests.io.buildings import ENVELOPE, box, building, city_gml, polygon, surfaces
+from tests.io.buildings import box, city_gml
 from tests.io.test_limap2 import TRACKS
 
 from plueckernet.io import ifc

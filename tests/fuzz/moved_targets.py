@@ -29,12 +29,12 @@ POSE = Pose.random(generator=torch.Generator().manual_seed(0), translation=1e5)
 Seeds = Mapping[str, tuple[bytes, ...]]
 
 
-def moved(path: Path, kind: str | None = None) -> None:
+def moved(path: Path, format: str | None = None) -> None:
     """Move a file or folder into a folder beside it; native code runs in a fork."""
     out = path.parent / "out" / path.name
     out.parent.mkdir(exist_ok=True)
     with patch.object(clouds, "run_native", _forked_native):
-        move_file(path, out, POSE, kind)
+        move_file(path, out, POSE, format)
 
 
 def _forked_native(source: Source, kind: str, _name: str, *arguments: str) -> None:
@@ -50,19 +50,19 @@ def moved_targets(lines: Seeds, points: Seeds) -> Iterator[tuple[str, Target]]:
     """By the seeds of the formats of lines and of points."""
     text = tuple(seed for name in ("csv", "txt", "limap", "line3dpp") for seed in lines[name])
     yield "moved-lines", Target(moved, "map.txt", text + limap2_seeds())
-    yield "moved-dxf", Target(partial(moved, kind="lines"), "map.dxf", lines["dxf"])
-    yield "moved-obj", Target(partial(moved, kind="obj"), "map.obj", (*lines["obj"], _OBJ))
+    yield "moved-dxf", Target(partial(moved, format="dxf"), "map.dxf", lines["dxf"])
+    yield "moved-obj", Target(partial(moved, format="obj"), "map.obj", (*lines["obj"], _OBJ))
     yield "moved-tracks", folder_target(moved, {"track_3.txt": b"0 0 0 1 0 0\n1 1\nimage_id_list 4\n"})
-    yield "moved-ply", Target(partial(moved, kind="ply"), "map.ply", lines["ply"] + points["ply"] + (_PLY,))
-    yield "moved-pcd", Target(partial(moved, kind="pcd"), "cloud.pcd", points["pcd"] + (_PCD,))
-    yield "moved-npy", Target(partial(moved, kind="npy"), "cloud.npy", points["npy"])
-    yield "moved-bin", Target(partial(moved, kind="cloud-bin"), "cloud.bin", (bytes(16) + np.ones(8, "<f4").tobytes(),))
+    yield "moved-ply", Target(partial(moved, format="ply"), "map.ply", lines["ply"] + points["ply"] + (_PLY,))
+    yield "moved-pcd", Target(partial(moved, format="pcd"), "cloud.pcd", points["pcd"] + (_PCD,))
+    yield "moved-npy", Target(partial(moved, format="npy"), "cloud.npy", points["npy"])
+    yield "moved-bin", Target(partial(moved, format="bin"), "cloud.bin", (bytes(16) + np.ones(8, "<f4").tobytes(),))
     yield "moved-text", Target(moved, "cloud.xyz", points["xyz"] + points["csv"] + points["pts"])
-    yield "moved-tum", Target(partial(moved, kind="trajectory-tum"), "t.txt", (b"# t\n0 1 2 3 0 0 0 1\n",))
-    yield "moved-kitti", Target(partial(moved, kind="trajectory-kitti"), "t.txt", (b"1 0 0 5 0 1 0 6 0 0 1 7\n",))
+    yield "moved-tum", Target(partial(moved, format="tum"), "t.txt", (b"# t\n0 1 2 3 0 0 0 1\n",))
+    yield "moved-kitti", Target(partial(moved, format="kitti"), "t.txt", (b"1 0 0 5 0 1 0 6 0 0 1 7\n",))
     if mesh_seeds():
-        yield "moved-mesh", Target(partial(moved, kind="mesh"), "map.stl", mesh_seeds()[:2])
-        yield "moved-glb", Target(partial(moved, kind="mesh"), "map.glb", mesh_seeds()[3:])
+        yield "moved-mesh", Target(partial(moved, format="mesh"), "map.stl", mesh_seeds()[:2])
+        yield "moved-glb", Target(partial(moved, format="mesh"), "map.glb", mesh_seeds()[3:])
     for suffix, read in {"las": moved, "laz": moved, "e57": _moved_e57}.items():
         if suffix in points:
             yield f"moved-{suffix}", Target(read, f"cloud.{suffix}", points[suffix])

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import plueckernet as pn
-from plueckernet.errors import InputError, ShapeError
+from plueckernet.errors import FormatError, InputError, ShapeError
 from plueckernet.geometry import LineSet, Pose, Similarity, join_lines, stack_lines
 
 ENDS = np.random.default_rng(0).normal(size=(5, 2, 3))
@@ -54,7 +54,7 @@ def test_kinds_of_numbers():
             r"sigma: expected shape \(1,\), got \(1, 1\)",
         ),
         (lambda: Pose.from_matrix(np.eye(3)), r"matrix: expected shape \(4, 4\), got \(3, 3\)"),
-        (lambda: POSE @ np.zeros((4, 2)), r"points: expected shape \(3,\), got \(4, 2\)"),
+        (lambda: POSE @ np.zeros((4, 2)), r"points: expected shape \(n, 3\) or \(3,\), got \(4, 2\)"),
         (lambda: Pose.from_quaternion([1, 0, 0], [0, 0, 0]), r"quaternion: expected shape \(4,\), got \(3,\)"),
         (
             lambda: LineSet.from_point_direction(np.zeros((2, 3)), np.ones((3, 3))),
@@ -71,6 +71,53 @@ def test_errors_name_the_shape(make, message):
 def test_what_is_no_number_is_refused(values):
     with pytest.raises(InputError, match="endpoints: expected"):
         LineSet.from_segments(values)
+
+
+def test_what_is_no_map_is_refused():
+    for wrong in (None, {"a": 1}, b"house.obj"):
+        with pytest.raises(InputError, match="expected lines, the path of a file, or end points, got"):
+            pn.register(wrong, ENDS)
+    for wrong in (3, "house.obj", LineSet.from_segments(ENDS)):
+        with pytest.raises(InputError, match="align: expected maps in a list or by name, got"):
+            pn.align(wrong)
+
+
+@pytest.mark.parametrize("name", ["c.xyz", "c.txt", "c.npy", "c.csv"])
+def test_points_where_lines_are_read_name_what_extracts_them(tmp_path, name):
+    save = np.save if name.endswith("npy") else np.savetxt
+    save(tmp_path / name, ENDS[:, 0], **({"delimiter": ","} if name.endswith("csv") else {}))
+    with pytest.raises(FormatError, match=r"found .*3\)? \(a point cloud, not lines: `plueckernet extract`"):
+        pn.register(tmp_path / name, ENDS)
+
+
+def test_arrays_where_poses_and_offsets_are_taken(tmp_path):
+    lines, matrix = LineSet.from_segments(ENDS), POSE.matrix().tolist()
+    torch.testing.assert_close(lines.shifted([1, 2, 3]).endpoints, lines.endpoints - torch.tensor([1.0, 2, 3]))
+    torch.testing.assert_close(Pose.exp(POSE.log().tolist()).matrix(), POSE.matrix())
+    assert float(POSE.angle_to(matrix)) < 1e-7
+    larger = Similarity.from_pose(matrix, 2.0)
+    torch.testing.assert_close(larger.matrix(), Similarity.from_pose(POSE, 2.0).matrix())
+    torch.testing.assert_close(Similarity.exp(larger.log().numpy()).matrix(), larger.matrix())
+    target = larger @ ENDS.reshape(-1, 3)
+    for motion in (larger, larger.matrix().numpy()):
+        pairs, residuals = pn.coincident_lines(ENDS, target.reshape(-1, 6), motion)
+        assert pairs.tolist() == [[row, row] for row in range(5)]
+        assert float(residuals.max()) < 1e-6
+    with pytest.raises(ShapeError, match=r"xi: expected shape \(6,\), got \(7,\)"):
+        Pose.exp(larger.log())
+
+
+def test_a_report_of_arrays(tmp_path):
+    result = pn.refine(ENDS, POSE @ LineSet.from_segments(ENDS), POSE, matcher="descriptors")
+    pn.write_report(tmp_path / "a.html", result, ENDS.tolist(), (POSE @ ENDS.reshape(-1, 3)).reshape(-1, 6))
+    pn.write_report(tmp_path / "b.html", result, LineSet.from_segments(ENDS), POSE @ LineSet.from_segments(ENDS))
+    assert (tmp_path / "a.html").stat().st_size == pytest.approx((tmp_path / "b.html").stat().st_size, abs=2000)
+
+
+@pytest.mark.parametrize("kind", [list, torch.tensor, np.array])
+def test_points_of_any_kind_are_extracted(kind):
+    points = np.random.default_rng(0).uniform(size=(2000, 3)) * [4.0, 3.0, 0.0]
+    assert len(pn.extract_lines(kind(points.tolist()))) == 4
 
 
 def test_sigma_is_positive():

@@ -124,7 +124,7 @@ def test_the_viewpoint_of_a_scan_reaches_the_extraction(monkeypatch: pytest.Monk
 
     seen = []
     empty = extraction.extract_lines(np.random.default_rng(0).random((50, 3)))
-    monkeypatch.setattr(extraction, "extract_lines", lambda _, settings: seen.append(settings.viewpoint) or empty)
+    monkeypatch.setattr(extraction, "extract_lines", lambda _, settings, **__: seen.append(settings.viewpoint) or empty)
     frame_lines(CloudFrame("a", 0.0, Path("a.pcd")))
     frame_lines(CloudFrame("a", 0.0, Path("a.pcd"), viewpoint=None))
     assert seen == [(0.0, 0.0, 0.0), None]

@@ -7,19 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.io.buildings import (
-    ENVELOPE,
-    FACES,
-    GML_HEAD,
-    WALLS,
-    box,
-    building,
-    city_gml,
-    house_gml,
-    house_ifc,
-    polygon,
-    surfaces,
-)
+from benchmarks.user_models import ENVELOPE, FACES, GML_HEAD, building, polygon, surfaces
+from tests.io.buildings import WALLS, box, city_gml, house_gml, house_ifc
 
 from plueckernet import register
 from plueckernet.errors import FormatError, InputError, MissingDependencyError

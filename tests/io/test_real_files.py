@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.io.samples import SHARED_LINES
 
+from plueckernet import register
 from plueckernet.io import read_lines, read_lines_report, summarise_lines
 
 pytestmark = pytest.mark.skipif(not SHARED_LINES.is_dir(), reason="../shared/data/lines is not here")
@@ -53,3 +54,16 @@ def test_national_grid_keeps_its_millimetres() -> None:
     lines = read_lines(SHARED_LINES / "cityjson" / "delft.json")
     millimetres = (lines.endpoints - lines.endpoints.reshape(-1, 3)[0]) * 1000
     assert float((millimetres - millimetres.round()).abs().max()) < 1e-6
+
+
+@pytest.mark.parametrize(("export", "height"), [("v2", 0.0), ("ade20", 112.0), ("multizone", 110.0)])
+def test_the_fzk_house_of_ifc_is_registered_to_its_citygml(export: str, height: float) -> None:
+    """10,159 edges of the building model; 59 to 299 of the same house in three CityGML files in UTM coordinates."""
+    city = SHARED_LINES.parent / "more_lines" / "fzk_house" / f"fzk_lod3_{export}.txt"
+    if not city.is_file():
+        pytest.skip("../shared/data/more_lines is not here")
+    result = register(SHARED_LINES / "bim" / "AC20-FZK-Haus_edges.npy", city)
+    assert result.ok
+    expected = np.eye(4)
+    expected[:3, 3] = 458877.0, 5438353.0, height
+    np.testing.assert_allclose(result.target_T_source.matrix(), expected, rtol=0, atol=1e-5)

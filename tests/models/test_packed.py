@@ -70,3 +70,19 @@ def test_the_packed_matcher_takes_no_gradient_but_leaves_training_its_own():
         net(source, target)
     net(source, target).log_probability.sum().backward()
     assert all(parameter.grad is not None for parameter in net.parameters())
+
+
+@pytest.mark.parametrize("change", ["in place", "loaded"])
+def test_changed_weights_are_used(change):
+    torch.manual_seed(0)
+    first, second = (build_matcher(InvariantConfig(layers=2)).eval() for _ in range(2))
+    source, target = random_lines(20), random_lines(20, 1)
+    expected = second.match(source, target)
+    assert not torch.allclose(first.match(source, target), expected)
+    if change == "loaded":
+        first.load_state_dict(second.state_dict(), assign=True)
+    else:
+        with torch.no_grad():
+            for old, new in zip(first.parameters(), second.parameters(), strict=True):
+                old.copy_(new)
+    assert torch.equal(first.match(source, target), expected)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from plueckernet.errors import FormatError, InputError
+from plueckernet.errors import FormatError
 from plueckernet.geometry import Pose, Similarity
+from plueckernet.io.colmap_files import check_model
 from plueckernet.moving import move_file
 
 POSE = Pose.random(generator=torch.Generator().manual_seed(5), translation=100.0)
@@ -74,17 +75,18 @@ def test_damaged_models_are_refused(tmp_path: Path) -> None:
         move_file(tmp_path / "c", tmp_path / "d", POSE)
 
 
+@pytest.mark.parametrize("scale", [1.0, 2.5])
 @pytest.mark.parametrize("kind", ["binary", "text"])
-def test_the_model_moves_as_colmap_moves_it(tmp_path: Path, kind: str) -> None:
+def test_the_model_moves_as_colmap_moves_it(tmp_path: Path, kind: str, scale: float) -> None:
     pycolmap = pytest.importorskip("pycolmap", reason="pycolmap is not installed")
     options = pycolmap.SyntheticDatasetOptions()
     options.num_cameras_per_rig, options.num_frames_per_rig, options.num_points3D = 2, 3, 40
     original = pycolmap.synthesize_dataset(options)
     (tmp_path / "a").mkdir()
     getattr(original, f"write_{kind}")(str(tmp_path / "a"))
-    assert move_file(tmp_path / "a", tmp_path / "b", POSE) == []
+    assert move_file(tmp_path / "a", tmp_path / "b", Similarity.from_pose(POSE, scale)) == []
     moved = pycolmap.Reconstruction(str(tmp_path / "b"))
-    original.transform(pycolmap.Sim3d(1.0, pycolmap.Rotation3d(POSE.rotation.numpy()), POSE.translation.numpy()))
+    original.transform(pycolmap.Sim3d(scale, pycolmap.Rotation3d(POSE.rotation.numpy()), POSE.translation.numpy()))
     assert moved.num_points3D() == original.num_points3D() == 40
     for number, point in original.points3D.items():
         np.testing.assert_allclose(moved.point3D(number).xyz, point.xyz, atol=1e-9)
@@ -94,5 +96,22 @@ def test_the_model_moves_as_colmap_moves_it(tmp_path: Path, kind: str) -> None:
         assert moved.image(number).name == image.name
     error = original.compute_mean_reprojection_error()
     assert moved.compute_mean_reprojection_error() == pytest.approx(error, abs=1e-6)
-    with pytest.raises(InputError, match="rigs"):
-        move_file(tmp_path / "a", tmp_path / "c", Similarity.from_pose(POSE, 2.0))
+    for number, rig in original.rigs.items():
+        for sensor, sensor_T_rig in rig.non_ref_sensors.items():
+            scaled = moved.rig(number).non_ref_sensors[sensor].matrix()
+            np.testing.assert_allclose(scaled, sensor_T_rig.matrix(), atol=1e-9)
+
+
+def test_a_damaged_rig_is_refused(tmp_path: Path) -> None:
+    (text_model(tmp_path / "a") / "rigs.txt").write_text("1 2 CAMERA 1 CAMERA 2 1 1 0 0 0 5\n")
+    with pytest.raises(FormatError, match=r"rigs\.txt:1: expected a quaternion and a translation"):
+        move_file(tmp_path / "a", tmp_path / "b", POSE)
+
+
+def test_bytes_after_the_last_record_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "images.bin").write_bytes(bytes(8))
+    (tmp_path / "a" / "points3D.bin").write_bytes(bytes(9))
+    for act in (check_model, lambda folder: move_file(folder, tmp_path / "b", POSE)):
+        with pytest.raises(FormatError, match=r"points3D\.bin: expected the end, found 1 more bytes"):
+            act(tmp_path / "a")

@@ -311,9 +311,22 @@ def test_what_cannot_be_moved_is_refused(tmp_path: Path) -> None:
         move_file(tmp_path / "a.json", tmp_path / "b.json", POSE)
     with pytest.raises(InputError, match="its own input"):
         move_file(tmp_path / "a.json", tmp_path / "a.json", POSE)
-    with pytest.raises(InputError, match="unknown kind 'cake'; known: lines"):
-        move_file(tmp_path / "a.json", tmp_path / "b.json", POSE, kind="cake")
+    with pytest.raises(InputError, match="unknown format 'cake'; known: npy"):
+        move_file(tmp_path / "a.json", tmp_path / "b.json", POSE, format="cake")
     (tmp_path / "a.las").write_bytes(b"LASF" + bytes(50))
     with pytest.raises(FormatError, match="not readable as LAS"):
         move_file(tmp_path / "a.las", tmp_path / "b.las", POSE)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "a.las"]
+
+
+def test_the_format_that_is_named_decides(tmp_path: Path) -> None:
+    rows = np.arange(18.0).reshape(3, 6) + np.eye(3, 6)
+    np.savetxt(tmp_path / "a.txt", rows)
+    move_file(tmp_path / "a.txt", tmp_path / "lines.txt", POSE)
+    move_file(tmp_path / "a.txt", tmp_path / "points.txt", POSE, "TEXT")
+    lines, points = np.loadtxt(tmp_path / "lines.txt"), np.loadtxt(tmp_path / "points.txt")
+    np.testing.assert_allclose(lines, (POSE @ rows.reshape(-1, 3)).reshape(-1, 6), atol=1e-12)
+    np.testing.assert_allclose(points[:, :3], POSE @ rows[:, :3], atol=1e-12)
+    np.testing.assert_allclose(points[:, 3:], rows[:, 3:])  # such as colours
+    with pytest.raises(FormatError, match=r"a.txt:1: expected 8 numbers"):
+        move_file(tmp_path / "a.txt", tmp_path / "b.txt", POSE, "tum")

@@ -48,12 +48,32 @@ def test_the_normal_of_a_facade_is_not_up() -> None:
         assert abs(level_axes(turned)[2] @ POSE.rotation.numpy()[:, 2]) > 0.999
 
 
+def test_z_is_up_in_a_national_grid() -> None:
+    eaves = np.array([[[0.0, y, z], [9.0, y, z]] for y, z in ((0, 0), (6, 0), (3, 2))])
+    assert abs(level_axes(eaves)[2][2]) < 0.9  # of a roof alone, nothing tells
+    assert level_axes(eaves + np.array([458877.0, 5438353.0, 112.0]))[2].tolist() == [0, 0, 1]
+
+
+def test_an_exact_drawing_is_not_turned_upside_down() -> None:
+    poles = np.array([[[x, y, 0.0], [x, y, 3.0]] for x in range(0, 30, 5) for y in range(0, 30, 5)])
+    above = np.array([[[x, 0.0, 2.9], [x, 1.0, 2.9]] for x in range(30)])  # most points are at the top
+    assert level_axes(np.concatenate([poles, above]))[2].tolist() == [0, 0, 1]
+
+
 def test_a_distant_source_is_shifted_into_view() -> None:
     before = frame().before().moved(frame().source(as_segments(house())))
     centre, radius = bounding_ball(before)
     assert np.linalg.norm(centre) < 5 * radius
     assert frame().initial_shift.any()
     assert not DrawingFrame.of(as_segments(house()), as_segments(house())).initial_shift.any()
+
+
+def test_a_small_map_beside_a_large_one_is_in_view() -> None:
+    large, small = np.zeros((500, 2, 3)), np.array([[[0.0, 0, 0], [0, 0, 9.0]]])
+    large[:, :, :2] = np.random.default_rng(0).uniform(-1, 1, (500, 2, 2))
+    centre, radius = bounding_ball(large, small)
+    assert centre[2] + radius > 8.9
+    assert bounding_ball(np.zeros((0, 2, 3)), small)[1] > 4
 
 
 def test_a_similarity_scales_the_source() -> None:

@@ -54,7 +54,7 @@ def test_a_pose_by_hand_is_refined_and_becomes_the_result(session: Session) -> N
     aligned = session.aligned().endpoints
     torch.testing.assert_close(aligned, (TRUTH @ house()).endpoints, atol=1e-3, rtol=0)
     assert "Registered" in session.report()
-    assert "<td>refined</td>" in session.cards()
+    assert ">refined</button></td>" in session.cards()
 
 
 def test_a_wrong_pose_is_not_refined(session: Session) -> None:

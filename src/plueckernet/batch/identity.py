@@ -25,7 +25,7 @@ Identity = dict[str, Any]
 def batch_identity(pairs: Sequence[BatchPair], registration: Mapping[str, Any]) -> Identity:
     """Plain data that is equal for equal batches."""
     maps = sorted({path for pair in pairs for path in (pair.source, pair.target)})
-    rows = [[str(pair.source), str(pair.target), pair.name] for pair in pairs]
+    rows = [[str(pair.source), str(pair.target), pair.name, *filter(any, [pair.formats])] for pair in pairs]
     identity = {
         "schema": _SCHEMA,
         "version": __version__,

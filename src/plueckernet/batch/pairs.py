@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from plueckernet.errors import FormatError
@@ -19,13 +19,14 @@ class BatchPair:
     source: Path
     target: Path
     name: str = ""  # whatever the caller wants to recognise it by
+    formats: tuple[str | None, str | None] = (None, None)  # of source and target; by default their content decides
 
 
-def read_pairs(path: str | Path) -> list[BatchPair]:
+def read_pairs(path: str | Path, formats: tuple[str | None, str | None] = (None, None)) -> list[BatchPair]:
     """The pairs of a CSV file with the columns `source`, `target` and, if wanted, `name`.
 
     Without a header the columns come in this order. Other columns are ignored. Paths are relative to the folder of the
-    file. An empty line is no pair.
+    file. An empty line is no pair. All sources have the first of the formats, all targets the second.
     """
     path = Path(path)
     rows = csv.reader(read_text(path).splitlines())
@@ -42,7 +43,7 @@ def read_pairs(path: str | Path) -> list[BatchPair]:
                 if "source" in header:
                     _check_header(path, header, rows.line_num)
                     continue
-            pairs.append(_pair(path, words, places, rows.line_num))
+            pairs.append(replace(_pair(path, words, places, rows.line_num), formats=formats))
     except csv.Error as error:
         raise FormatError(path, f"not CSV: {error}", rows.line_num) from None
     if not pairs:

@@ -16,12 +16,11 @@ from plueckernet.errors import PlueckernetError
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.estimation.similarity.search import ScaleChoice
 from plueckernet.evaluation.provenance import weights_hash
-from plueckernet.extraction.clouds.reading import is_cloud
 from plueckernet.geometry.lines import LineSet
-from plueckernet.io.inputs import as_lines
 from plueckernet.matchers import NetworkMatcher, load_matcher
 from plueckernet.registration import register_many
 from plueckernet.result import RegistrationResult
+from plueckernet.sensing import map_lines
 
 MapPairs = Sequence[tuple[LineSet, LineSet]]
 RegisterFunction = Callable[[MapPairs], Iterable[RegistrationResult]]
@@ -93,7 +92,8 @@ class PairWorker:
         readable: list[tuple[NumberedPair, tuple[LineSet, LineSet]]] = []
         for number, pair in pairs:
             try:
-                readable.append(((number, pair), (map_lines(pair.source), map_lines(pair.target))))
+                lines = _kept(pair.source, pair.formats[0]), _kept(pair.target, pair.formats[1])
+                readable.append(((number, pair), lines))
             except Exception as error:  # noqa: BLE001 - a bad file must not stop other pairs
                 yield error_row(number, pair, _text(error))
         complete = 0
@@ -120,13 +120,8 @@ class PairWorker:
 
 
 @lru_cache(_KEPT_MAPS)
-def map_lines(path: Path) -> LineSet:
-    """The lines of a map; those of a point cloud are extracted."""
-    if not is_cloud(path):
-        return as_lines(path)
-    from plueckernet.extraction import extract_lines
-
-    return extract_lines(path).lines
+def _kept(path: Path, format: str | None) -> LineSet:
+    return map_lines(path, format)
 
 
 def _text(error: Exception) -> str:

@@ -14,6 +14,7 @@ import plueckernet.cli.options as opt
 from plueckernet.cli.workers import RayOption, WorkersOption
 
 if TYPE_CHECKING:
+    from plueckernet.cli.maps import ReadingOptions
     from plueckernet.geometry import LineSet
     from plueckernet.merging import Alignment, AlignSettings
     from plueckernet.merging.control import ControlPoint, WorldTie
@@ -35,6 +36,9 @@ def align(
     from_format: Annotated[
         str | None, typer.Option("--from", metavar="FORMAT", help="Format of all files.", show_default="by content")
     ] = None,
+    lod: opt.LodOption = None,
+    types: opt.TypesOption = None,
+    storey: opt.StoreyOption = None,
     similarity: Annotated[bool, typer.Option("--similarity", help="The maps have different, unknown units.")] = False,
     min_confidence: opt.MinConfidenceOption = 0.9,
     gtsam: Annotated[bool, typer.Option("--gtsam", help="Also write the graphs as GTSAM reads them.")] = False,
@@ -54,6 +58,7 @@ def align(
     Exit code 0: all maps are in one group; 1: they are not; 2: bad input.
     """
     from plueckernet import merging
+    from plueckernet.cli.maps import ReadingOptions
     from plueckernet.cli.progress import slow_bar, unit_warnings_on_stderr
     from plueckernet.cli.workers import few_or_chosen
     from plueckernet.merging.control import read_control_points
@@ -66,7 +71,7 @@ def align(
         _check_gtsam()
     executor = few_or_chosen(workers, ray)
     points = with_full_names(points, [str(path) for path in maps])
-    lines = _read(maps, from_format, quiet)
+    lines = _read(maps, ReadingOptions(None if from_format is None else [from_format], lod, types, storey, quiet))
     with slow_bar(f"aligning {len(lines)} maps") as progress, unit_warnings_on_stderr(quiet=True):
         alignment = merging.align(
             lines, folder=out, matcher=matcher, settings=chosen, seed=seed,
@@ -129,16 +134,14 @@ def _check_gtsam() -> None:
         raise MissingDependencyError("gtsam", "merge") from error
 
 
-def _read(paths: list[Path], from_format: str | None, quiet: bool) -> dict[str, LineSet]:
-    from plueckernet.cli.maps import ReadingOptions, read_map
+def _read(paths: list[Path], options: ReadingOptions) -> dict[str, LineSet]:
+    from plueckernet.cli.maps import read_maps
     from plueckernet.errors import InputError
 
-    lines, options = {}, ReadingOptions(() if from_format is None else (from_format,), quiet=quiet)
-    for path in paths:
-        if str(path) in lines:
-            raise InputError(f"{path}: is given twice")
-        lines[str(path)] = read_map(path, options, 0, False, False).lines
-    return lines
+    twice = next((path for place, path in enumerate(paths) if path in paths[:place]), None)
+    if twice is not None:
+        raise InputError(f"{twice}: is given twice")
+    return {str(report.path): report.lines for report in read_maps(paths, options)}
 
 
 def _warnings(alignment: Alignment) -> Iterator[str]:

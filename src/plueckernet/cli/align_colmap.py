@@ -24,6 +24,12 @@ def align_colmap(
     target_lines: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Lines of B, in its frame.", show_default="B/structures")
     ] = None,
+    from_format: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from", metavar="FORMAT", help="Format of the lines; twice: of A, of B.", show_default="by content"
+        ),
+    ] = None,
     json_file: opt.JsonOption = None,
     report: opt.ReportOption = None,
     inlier_threshold: opt.InlierThresholdOption = None,
@@ -49,7 +55,7 @@ def align_colmap(
     Exit code 0: written; 1: not registered or ambiguous, and nothing written; 2: bad input.
     """
     from plueckernet import registration
-    from plueckernet.cli.maps import ReadingOptions, read_maps
+    from plueckernet.cli.maps import ReadingOptions, read_pair
     from plueckernet.cli.outputs import RegistrationOutputs
     from plueckernet.cli.progress import slow_bar
     from plueckernet.matchers import load_matcher
@@ -63,7 +69,8 @@ def align_colmap(
     outputs.check((source, target), False)
     _check(source, target, out)
     line_matcher = load_matcher(matcher, device)
-    reports = read_maps((source_lines or source, target_lines or target), ReadingOptions(quiet=quiet))
+    files = source_lines or source, target_lines or target
+    reports = read_pair(files, ReadingOptions(from_format, quiet=quiet))
     models = read_model(source, reports[0]), read_model(target, reports[1])
     with slow_bar(f"registering {len(reports[0].lines)} to {len(reports[1].lines)} lines") as progress:
         result = registration.register(

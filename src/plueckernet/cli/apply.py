@@ -19,9 +19,11 @@ def apply(
     inverse: Annotated[
         bool, typer.Option("--inverse", help="Move files of the target into the frame of the source.")
     ] = False,
-    kind: Annotated[
+    from_format: Annotated[
         str | None,
-        typer.Option(metavar="KIND", help="What the files are: lines, las, ply, …", show_default="by content"),
+        typer.Option(
+            "--from", metavar="FORMAT", help="Format of the files: obj, las, text, tum, …", show_default="by content"
+        ),
     ] = None,
     quiet: QuietOption = False,
 ) -> None:
@@ -36,14 +38,16 @@ def apply(
     from plueckernet.cli.progress import slow_bar
     from plueckernet.io.matrices import write_matrix
     from plueckernet.moving import move_file
+    from plueckernet.moving.files import check_format
 
+    check_format(from_format)
     target_T_source = read_pose(pose)
     motion = target_T_source.inverse() if inverse else target_T_source
     _check(files, out)
     for number, path in enumerate(files):
         with slow_bar(f"moving {path.name}") as progress:
             progress(number / len(files))
-            notes = move_file(path, out / path.name, motion, kind)
+            notes = move_file(path, out / path.name, motion, from_format)
         for note in notes:
             typer.echo(f"note: {note}", err=True)
     matrix = out / ("source_T_target.txt" if inverse else "target_T_source.txt")
@@ -56,6 +60,7 @@ def apply(
 def _check(files: list[Path], out: Path) -> None:
     """Raise before the work starts if an output would collide with another or with an input."""
     from plueckernet.errors import FormatError, InputError
+    from plueckernet.io.files import make_folder
 
     names = [path.name for path in files]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -66,7 +71,4 @@ def _check(files: list[Path], out: Path) -> None:
             raise FormatError(path, "no such file or directory")
         if (out / path.name).resolve() == path.resolve():
             raise InputError(f"{path}: the moved file would replace its own input; choose another folder")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{out}: cannot be created: {error.strerror}") from error
+    make_folder(out)

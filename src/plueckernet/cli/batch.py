@@ -42,6 +42,15 @@ def batch(
     settings: opt.SetOption = None,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Random seed; equal seeds give equal results.")] = 0,
     device: opt.DeviceOption = "cpu",
+    from_format: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from",
+            metavar="FORMAT",
+            help="Format of all files; twice: of sources, of targets.",
+            show_default="by content",
+        ),
+    ] = None,
     quiet: opt.QuietOption = False,
 ) -> None:
     """Register all PAIRS and write a row for each to Parquet files in FOLDER/results.
@@ -53,6 +62,7 @@ def batch(
     """
     from plueckernet.batch import BatchOptions, PairRegistration, read_pairs, run_batch
     from plueckernet.batch.rows import load_pyarrow
+    from plueckernet.cli.maps import ReadingOptions
     from plueckernet.cli.progress import slow_bar
     from plueckernet.cli.workers import chosen_executor
 
@@ -62,7 +72,8 @@ def batch(
     if ray is None:
         opt.check_device(device)
     executor = chosen_executor(workers, ray, device)
-    listed = read_pairs(pairs)
+    formats = ReadingOptions(from_format)
+    listed = read_pairs(pairs, (formats.format_of(0), formats.format_of(1)))
     with slow_bar(f"registering {len(listed)} pairs") as progress:
         options = BatchOptions(
             batch_size or (_GPU_BATCH if device.startswith("cuda") else 1),

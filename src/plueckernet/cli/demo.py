@@ -33,8 +33,11 @@ def demo(
     from rich.console import Console
 
     from plueckernet.cli.summary import reading_rows, result_rows, rows_table
+    from plueckernet.io.files import make_folder
     from plueckernet.registration import register
 
+    if out is not None:
+        make_folder(out)
     console = Console()
     console.print("[bold]One house, scanned on Monday and on Friday, each scan in its own frame[/]\n")
     reports, truth = _maps()
@@ -91,14 +94,10 @@ def _draw(console: Console, source: LineSet, target: LineSet, pose: Pose | None)
 def _write(folder: Path, result: RegistrationResult, reports: tuple[ReadReport, ReadReport]) -> Iterator[str]:
     """Write all files; yields messages about them."""
     from plueckernet.cli.report import save_report
-    from plueckernet.errors import InputError, MissingDependencyError
+    from plueckernet.errors import MissingDependencyError
     from plueckernet.io import write_lines
     from plueckernet.report import save_plot
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be created: {error.strerror}") from error
     source, target = reports[0].lines, reports[1].lines
     write_lines(folder / MONDAY, source)
     write_lines(folder / FRIDAY, target)

@@ -104,6 +104,7 @@ def _frames(
     from plueckernet.errors import InputError
     from plueckernet.extraction import Intrinsics, RgbdSettings, extract_rgbd
     from plueckernet.io import write_lines
+    from plueckernet.io.files import make_folder
     from plueckernet.sensing import camera_images
 
     def lines(frame: CameraFrame) -> ExtractedLines:
@@ -115,10 +116,7 @@ def _frames(
         frames = _sequence(inputs[0])
         if quality is not None:
             raise InputError("--quality is for one frame, not for a folder")
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{out}: cannot be created: {error.strerror}") from error
+        make_folder(out)
         counts = []
         with slow_bar(f"extracting lines from {len(frames)} frames") as progress:
             for done, frame in enumerate(frames):

@@ -34,6 +34,9 @@ def locate(
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Random seed; equal seeds give equal results.")] = 0,
     device: opt.DeviceOption = "cpu",
     from_format: opt.FromOption = None,
+    lod: opt.LodOption = None,
+    types: opt.TypesOption = None,
+    storey: opt.StoreyOption = None,
     force: opt.ForceOption = False,
     quiet: opt.QuietOption = False,
 ) -> None:
@@ -42,7 +45,7 @@ def locate(
     Exit code 0: found; 1: not found or ambiguous; 2: bad input.
     """
     from plueckernet import locating
-    from plueckernet.cli.maps import ReadingOptions, read_maps
+    from plueckernet.cli.maps import ReadingOptions, read_pair
     from plueckernet.cli.outputs import RegistrationOutputs, check_outputs
     from plueckernet.cli.progress import slow_bar
     from plueckernet.matchers import load_matcher
@@ -54,7 +57,7 @@ def locate(
     outputs.check((submap, whole), force)
     check_outputs((index,), (submap, whole), force=False)
     line_matcher = load_matcher(matcher, device)
-    reports = read_maps((submap, whole), ReadingOptions(tuple(from_format or ()), quiet=quiet))
+    reports = read_pair((submap, whole), ReadingOptions(from_format, lod, types, storey, quiet))
     line_index = _index(reports[1], index, quiet)
     with slow_bar(f"locating {len(reports[0].lines)} in {len(line_index)} lines") as progress:
         result = locating.locate(

@@ -26,6 +26,10 @@ def odometry(
     layout: Annotated[
         str | None, typer.Option(help="tum, 7scenes, kitti, scans or lines.", show_default="from the files")
     ] = None,
+    from_format: Annotated[
+        str | None,
+        typer.Option("--from", metavar="FORMAT", help="Format of the scans or line maps.", show_default="by content"),
+    ] = None,
     local_map: Annotated[
         bool,
         typer.Option(
@@ -42,7 +46,8 @@ def odometry(
     """
     from plueckernet.cli.progress import slow_bar
     from plueckernet.data.datasets import CloudFrame, open_sequence
-    from plueckernet.errors import FormatError, InputError
+    from plueckernet.errors import FormatError
+    from plueckernet.io.files import make_folder
     from plueckernet.matchers import load_matcher
     from plueckernet.odometry import OdometrySettings, track
     from plueckernet.sensing import frame_lines
@@ -50,11 +55,8 @@ def odometry(
 
     chosen = with_values(OdometrySettings(local_map=local_map), settings or ())
     line_matcher = load_matcher(matcher)
-    frames = open_sequence(sequence, layout)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{out}: cannot be created: {error.strerror}") from error
+    frames = open_sequence(sequence, layout, from_format)
+    make_folder(out)
     kept: list[SensorFrame] = []
     with slow_bar(f"tracking {len(frames)} frames") as progress:
 

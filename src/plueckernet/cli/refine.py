@@ -26,6 +26,8 @@ def refine(
     plot: opt.PlotOption = None,
     from_format: opt.FromOption = None,
     lod: opt.LodOption = None,
+    types: opt.TypesOption = None,
+    storey: opt.StoreyOption = None,
     device: opt.DeviceOption = "cpu",
     force: opt.ForceOption = False,
     quiet: opt.QuietOption = False,
@@ -35,7 +37,7 @@ def refine(
     Exit code 0: accepted; 1: not accepted or ambiguous; 2: bad input.
     """
     from plueckernet import registration
-    from plueckernet.cli.maps import ReadingOptions, read_maps
+    from plueckernet.cli.maps import ReadingOptions, read_pair
     from plueckernet.cli.outputs import RegistrationOutputs
     from plueckernet.cli.poses import read_pose
     from plueckernet.cli.progress import slow_bar
@@ -46,7 +48,7 @@ def refine(
     outputs = RegistrationOutputs(json_file, aligned, report, plot)
     outputs.check((source, target, pose), force)
     start, line_matcher = read_pose(pose), load_matcher(matcher, device)
-    reports = read_maps((source, target), ReadingOptions(tuple(from_format or ()), lod, quiet=quiet))
+    reports = read_pair((source, target), ReadingOptions(from_format, lod, types, storey, quiet))
     lines = reports[0].lines, reports[1].lines
     with slow_bar(f"refining on {len(lines[0])} and {len(lines[1])} lines"):
         result = registration.refine(*lines, start, matcher=line_matcher, settings=chosen, device=device)

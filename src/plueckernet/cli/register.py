@@ -44,7 +44,7 @@ def register(
     Exit code 0: registered; 1: not registered or ambiguous; 2: bad input.
     """
     from plueckernet import registration
-    from plueckernet.cli.maps import ReadingOptions, read_maps
+    from plueckernet.cli.maps import ReadingOptions, read_pair
     from plueckernet.cli.outputs import RegistrationOutputs
     from plueckernet.cli.progress import slow_bar, unit_warnings_on_stderr
     from plueckernet.matchers import load_matcher
@@ -56,8 +56,7 @@ def register(
     outputs = RegistrationOutputs(json_file, aligned, report, plot)
     outputs.check((source, target), force)
     line_matcher = load_matcher(matcher, device)
-    options = ReadingOptions(tuple(from_format or ()), lod, tuple(types or ()), storey, quiet)
-    reports = read_maps((source, target), options)
+    reports = read_pair((source, target), ReadingOptions(from_format, lod, types, storey, quiet))
     lines = reports[0].lines, reports[1].lines
     bar = slow_bar(f"registering {len(lines[0])} to {len(lines[1])} lines")
     with bar as progress, unit_warnings_on_stderr(quiet):

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from plueckernet.cli.options import FromOption, MatcherOption, SetOption
+from plueckernet.cli.options import FromOption, LodOption, MatcherOption, SetOption, StoreyOption, TypesOption
 
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
@@ -28,9 +28,15 @@ def view(
     matcher: MatcherOption = "invariant",
     settings: SetOption = None,
     from_format: FromOption = None,
+    lod: LodOption = None,
+    types: TypesOption = None,
+    storey: StoreyOption = None,
 ) -> None:
-    """Open two line maps in the browser to register, inspect, correct, refine and export them."""
-    from plueckernet.cli.maps import ReadingOptions
+    """Open two line maps in the browser to register, inspect, correct, refine and export them.
+
+    Of a point cloud the lines are extracted first.
+    """
+    from plueckernet.cli.maps import ReadingOptions, read_maps
     from plueckernet.estimation.settings import RegistrationSettings
     from plueckernet.matchers import load_matcher
     from plueckernet.settings import with_values
@@ -38,13 +44,12 @@ def view(
 
     chosen = with_values(RegistrationSettings(), settings or ())
     line_matcher = load_matcher(matcher)
-    formats = ReadingOptions(tuple(from_format or ()))
+    named = [path for path in (source, target) if path is not None]
+    reports = read_maps(named, ReadingOptions(from_format, lod, types, storey))
     viewer = Viewer(host, port)
     viewer.session.use(line_matcher, chosen)
+    viewer.show(reports)
     try:
-        for side, path, place in (("source", source, 0), ("target", target, 1)):
-            if path is not None:
-                viewer.load("source" if side == "source" else "target", path, formats.format_of(place))
         for line in access_hints(host, viewer.port, viewer.url):
             typer.echo(line)
         if opens_by_itself(host, sys.platform, os.environ) if open_page is None else open_page:

@@ -6,11 +6,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from plueckernet.estimation.correspondence import ClosePairs
+from plueckernet.estimation.masks import places_below
+from plueckernet.estimation.paired_lines import LineColumns, PairedLines, PoseArrays, dot
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, pair_residuals
 from plueckernet.geometry.pose import Pose
 
@@ -28,81 +31,84 @@ class NearbyPairs:
     """
 
     def __init__(self, source: AnchoredLines, target: AnchoredLines) -> None:
-        self.source, self.target = source, target
+        self._maps = source, target
+        self._source, self._target = LineColumns.of(source), LineColumns.of(target)
         self._near: _Near | None = None
-        self._reach = 0.0 if source.half_length is None else float(source.half_length.amax())
+        self._max_half_length = 0.0 if source.half_length is None else float(source.half_length.amax())
 
-    def within(self, pose: Pose, threshold: InlierThreshold) -> ClosePairs:
-        """Rows of all pairs of lines within the threshold."""
-        if self._near is None or not self._near.covers(self._shift(pose, self._near.pose), pose, threshold):
-            self._near = _Near.of(pose, self.source, self.target, threshold)
-        rows = self._near.rows[self._near.residuals(pose, threshold) < 1]
-        return ClosePairs(rows, (len(self.source), len(self.target)), threshold)
+    def within(self, pose: PoseArrays, threshold: InlierThreshold) -> tuple[ClosePairs, PairedLines]:
+        """All pairs of lines within the threshold, by their rows and as arrays."""
+        near = self._near
+        if near is None or not near.covers(self._shift(pose, near.pose), pose, threshold):
+            near = self._near = self._compared(pose, threshold)
+        close = np.flatnonzero(near.residuals(pose, threshold) < 1)
+        rows = torch.from_numpy(near.rows.take(close, 0))
+        lines = PairedLines(near.lines.source.taken(close), near.lines.target.taken(close))
+        return ClosePairs(rows, (len(self._source), len(self._target)), threshold), lines
 
-    def _shift(self, pose: Pose, other: Pose) -> float:
+    def _shift(self, pose: PoseArrays, other: PoseArrays) -> float:
         """How far any point of a source line is from where it is under another pose, at most."""
-        anchor = self.source.anchor
-        moved = (pose.act(anchor) - other.act(anchor)).square().sum(-1).amax().sqrt()
-        return float(moved) + float(pose.angle_to(other)) * self._reach
+        moved = pose.act(self._source.anchor) - other.act(self._source.anchor)
+        return math.sqrt(np.square(moved).sum(0).max()) + pose.angle_to(other) * self._max_half_length
+
+    def _compared(self, pose: PoseArrays, threshold: InlierThreshold) -> _Near:
+        """The pairs within a wider threshold."""
+        source, target = self._maps
+        infinite = source.half_length is None or target.half_length is None
+        # Turned by a little, an infinite line moves the more the further away from its anchor.
+        slope = max(threshold.slope, (_WIDENING if infinite else 1.0) * threshold.angle)
+        wide = InlierThreshold(_WIDENING * threshold.distance, _WIDENING * threshold.angle, threshold.directed, slope)
+        on_device = Pose(*(torch.from_numpy(value).to(source.anchor) for value in (pose.rotation, pose.translation)))
+        rows = close_pairs(on_device, source, target, wide).rows.cpu().numpy()
+        lines = PairedLines(self._source.taken(rows[:, 0]), self._target.taken(rows[:, 1]))
+        dtype = np.float32 if threshold.distance > _SINGLE_PRECISION_DISTANCE else np.float64
+        first, second = (side.values[:6].astype(dtype) for side in (lines.source, lines.target))
+        if source.half_length is None or target.half_length is None:
+            return _Near(pose, wide, rows, lines, first, second, None)
+        halves = (
+            side.segment_half_length.cpu().numpy()[column] for side, column in zip(self._maps, rows.T, strict=True)
+        )
+        return _Near(pose, wide, rows, lines, first, second, sum(halves).astype(dtype))
 
 
 @dataclass(frozen=True, eq=False)
 class _Near:
     """Pairs of lines within a wide threshold, and what their residuals are computed from."""
 
-    pose: Pose
+    pose: PoseArrays
     threshold: InlierThreshold
-    rows: Int[Tensor, "k 2"]
-    source: Float[Tensor, "k 6"]  # direction and anchor
-    target: Float[Tensor, "k 6"]
-    half_lengths: Float[Tensor, " k"] | None  # of both segments, in sum; None if either line is infinite
+    rows: Int[np.ndarray, "k 2"]
+    lines: PairedLines
+    source: Float[np.ndarray, "6 k"]  # direction and anchor
+    target: Float[np.ndarray, "6 k"]
+    half_lengths: Float[np.ndarray, " k"] | None  # of both segments, in sum; None if either line is infinite
 
-    @classmethod
-    def of(cls, pose: Pose, source: AnchoredLines, target: AnchoredLines, threshold: InlierThreshold) -> _Near:
-        infinite = source.half_length is None or target.half_length is None
-        # Turned by a little, an infinite line moves the more the further away from its anchor.
-        slope = max(threshold.slope, (_WIDENING if infinite else 1.0) * threshold.angle)
-        wide = InlierThreshold(_WIDENING * threshold.distance, _WIDENING * threshold.angle, threshold.directed, slope)
-        rows = close_pairs(pose, source, target, wide).rows
-        dtype = torch.float32 if threshold.distance > _SINGLE_PRECISION_DISTANCE else torch.float64
-        columns = rows.unbind(-1)
-        first, second = (
-            torch.cat([side.lines.direction, side.anchor], -1).to(dtype)[column]
-            for side, column in zip((source, target), columns, strict=True)
-        )
-        if infinite:
-            return _Near(pose, wide, rows, first, second, None)
-        halves = source.segment_half_length[columns[0]] + target.segment_half_length[columns[1]]
-        return _Near(pose, wide, rows, first, second, halves.to(dtype))
-
-    def covers(self, shift: float, pose: Pose, threshold: InlierThreshold) -> bool:
+    def covers(self, shift: float, pose: PoseArrays, threshold: InlierThreshold) -> bool:
         """Whether all pairs within a threshold are here, under a pose that moves no point by more than the shift."""
         if threshold.slope > self.threshold.slope:
             return False
-        if threshold.distance <= _SINGLE_PRECISION_DISTANCE and self.source.dtype is torch.float32:
+        if threshold.distance <= _SINGLE_PRECISION_DISTANCE and self.source.dtype == np.float32:
             return False
-        wide, turn = self.threshold, float(pose.angle_to(self.pose))
+        wide, turn = self.threshold, pose.angle_to(self.pose)
         asked = max(threshold.distance / wide.distance, threshold.angle / wide.angle)
         return asked + math.hypot(shift / wide.distance, turn / wide.angle) <= 1
 
-    def residuals(self, pose: Pose, threshold: InlierThreshold) -> Float[Tensor, " k"]:
+    def residuals(self, pose: PoseArrays, threshold: InlierThreshold) -> Float[np.ndarray, " k"]:
         """Squared residuals in thresholds, as of :func:`~plueckernet.estimation.scoring.pair_residuals`."""
-        pose = pose.to(self.source.dtype)
-        direction, anchor = self.source.split(3, -1)
-        other, other_anchor = self.target.split(3, -1)
-        direction = direction @ pose.rotation.mT
-        offset = (other_anchor - pose.act(anchor)) / threshold.distance
-        lever, back = (offset * direction).sum(-1), (offset * other).sum(-1)
-        square = offset.square().sum(-1).addcmul_(lever, lever, value=-0.5).addcmul_(back, back, value=-0.5)
-        square.clamp_min_(0)
+        rotation, translation = (value.astype(self.source.dtype) for value in (pose.rotation, pose.translation))
+        direction, other = rotation @ self.source[:3], self.target[:3]
+        offset = self.target[3:] - (rotation @ self.source[3:] + translation[:, None])
+        offset /= threshold.distance
+        lever, back = dot(offset, direction), dot(offset, other)
+        square = np.maximum(dot(offset, offset) - 0.5 * (lever * lever + back * back), 0)
         if threshold.slope:
-            square.div_((lever * threshold.slope).square_().add_(1))
-        cosine = (direction * other).sum(-1)
-        square.add_((1 - cosine.square()).div_(threshold.angle**2))
+            square /= np.square(lever * threshold.slope) + 1
+        cosine = dot(direction, other)
+        square += (1 - cosine * cosine) / threshold.angle**2
         if self.half_lengths is not None:
-            gap = lever.abs_().sub_(self.half_lengths / threshold.distance).clamp_min_(0)
-            square.addcmul_(gap, gap)
-        return square.masked_fill_(cosine < 0, torch.inf) if threshold.directed else square
+            gap = np.maximum(np.abs(lever) - self.half_lengths / threshold.distance, 0)
+            square += gap * gap
+        return np.where(cosine < 0, np.inf, square) if threshold.directed else square
 
 
 def close_pairs(pose: Pose, source: AnchoredLines, target: AnchoredLines, threshold: InlierThreshold) -> ClosePairs:
@@ -112,13 +118,12 @@ def close_pairs(pose: Pose, source: AnchoredLines, target: AnchoredLines, thresh
     single_pose = Pose(pose.rotation[None], pose.translation[None]).to(source.anchor.dtype)
     counts = len(source), len(target)
     if counts[0] * counts[1] <= _BLOCK_ENTRIES:
-        rows = (pair_residuals(single_pose, source, target, threshold)[0] < 1).nonzero()
-        return ClosePairs(rows, counts, threshold)
+        places = places_below(pair_residuals(single_pose, source, target, threshold), 1.0)
+        return ClosePairs(torch.stack([places // counts[1], places % counts[1]], -1), counts, threshold)
     blocks = [source.anchor.new_zeros(0, 2).long()]
     for rows, columns in _blocks(pose, source, target, threshold):
-        residuals = pair_residuals(single_pose, source[rows], target[columns], threshold)[0]
-        close = (residuals < 1).nonzero()
-        blocks.append(torch.stack([rows[close[:, 0]], columns[close[:, 1]]], -1))
+        places = places_below(pair_residuals(single_pose, source[rows], target[columns], threshold), 1.0)
+        blocks.append(torch.stack([rows[places // len(columns)], columns[places % len(columns)]], -1))
     return ClosePairs(torch.cat(blocks), counts, threshold)
 
 

@@ -36,7 +36,10 @@ def second_order(compatible: Float[Tensor, "k k"]) -> Float[Tensor, "k k"]:
 
     Two wrong matches may be compatible by chance. They rarely have many compatible matches in common.
     """
-    return (compatible @ compatible).mul_(compatible)
+    if compatible.device.type != "cpu":
+        return (compatible @ compatible).mul_(compatible)
+    whole = compatible.to(torch.int8)  # four times faster, and as exact
+    return torch._int_mm(whole, whole).to(compatible.dtype).mul_(compatible)
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,20 +53,29 @@ class ClosePairs:
         return len(self.rows)
 
     @cached_property
-    def competitors(self) -> Int[Tensor, " k"]:
+    def _columns(self) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " k"]]:
+        """Rows of the source and of the target."""
+        first, second = np.ascontiguousarray(self.rows.cpu().numpy().T)
+        return first, second
+
+    @cached_property
+    def _line_counts(self) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " n"]]:
+        """Number of pairs of each line."""
+        first, second = self._columns
+        return np.bincount(first, minlength=self.counts[0]), np.bincount(second, minlength=self.counts[1])
+
+    @cached_property
+    def competitors(self) -> Int[np.ndarray, " k"]:
         """Number of other pairs that contain one of the two lines."""
-        first, second = (
-            torch.bincount(column, minlength=count)[column]
-            for column, count in zip(self.rows.unbind(-1), self.counts, strict=True)
-        )
+        first, second = (count.take(column) for count, column in zip(self._line_counts, self._columns, strict=True))
         return first + second - 2
 
     @cached_property
     def max_matches(self) -> int:
         """Upper bound of the number of matches: each line has at most one."""
-        return min(len(column.unique()) for column in self.rows.unbind(-1))
+        return min(int(np.count_nonzero(count)) for count in self._line_counts)
 
-    def crowding(self, unseen: float) -> Float[Tensor, " k"]:
+    def crowding(self, unseen: float) -> Float[np.ndarray, " k"]:
         """The density of other lines around each pair, relative to the mean."""
         competitors = self.competitors + unseen
         return competitors / competitors.mean()
@@ -86,44 +95,41 @@ class ClosePairs:
         maximisation.
         """
         device, dtype = position.device, position.dtype
-        crowding = self.crowding(settings.unseen_competitors).cpu().numpy()
-        densities = position.cpu().numpy(), direction.cpu().numpy()
-        weight, exclusive = self._match_probability(*densities, crowding, settings.iterations)
+        weight, exclusive = self.match_probability(position.cpu().numpy(), direction.cpu().numpy(), settings)
         return torch.from_numpy(weight).to(device, dtype), torch.from_numpy(exclusive).to(device, dtype)
 
-    def _match_probability(
-        self,
-        position: Float[np.ndarray, " k"],
-        direction: Float[np.ndarray, " k"],
-        crowding: Float[np.ndarray, " k"],
-        iterations: int,
+    def match_probability(
+        self, position: Float[np.ndarray, " k"], direction: Float[np.ndarray, " k"], settings: CorrespondenceSettings
     ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
-        """In NumPy, whose overhead per operation is small: the operations are many and on few values."""
-        (first, second), (m, n), limit = self.rows.cpu().numpy().T, self.counts, max(self.max_matches, 1)
+        """The same of arrays. NumPy's overhead per operation is small: they are many and on few values."""
+        (first, second), (m, n), limit = self._columns, self.counts, max(self.max_matches, 1)
         matched, wrong, parallel = _MATCHED_FRACTION, _WRONG_PAIRS, _PARALLEL_FRACTION
         back = np.full_like(position, math.sqrt(matched / (1 - matched)))
-        for _ in range(iterations):
+        at_crowding = position * direction / self.crowding(settings.unseen_competitors)
+        for _ in range(settings.iterations):
             alike = parallel * direction
             wrong_direction = alike + (1 - parallel)
-            density = position * direction / (wrong * crowding * wrong_direction)
+            density = at_crowding / (wrong * wrong_direction)
             unmatched = math.sqrt((1 - matched) / matched)  # weight of a line having no match
             forth = 1 / (_competing_sum(density * back, first, m) + unmatched)
-            back = 1 / (_competing_sum(density * forth, second, n) + unmatched)
-            odds = density * forth * back
-            weight = odds / (1 + odds)
-            doubt = 1 - weight
-            matched = _clamped(float(weight.sum()) / limit, _MATCHED_BOUNDS)
-            wrong = max(float(doubt.sum()), 1.0) / limit
-            alike_doubt = (doubt * alike / wrong_direction).sum() / max(doubt.sum(), 1e-9)
-            parallel = _clamped(float(alike_doubt), _PARALLEL_BOUNDS)
+            to_second = density * forth
+            back = 1 / (_competing_sum(to_second, second, n) + unmatched)
+            doubt = 1 / (1 + to_second * back)
+            doubts = float(doubt.sum())
+            matched = _clamped((len(doubt) - doubts) / limit, _MATCHED_BOUNDS)
+            wrong = max(doubts, 1.0) / limit
+            alike_doubt = float(doubt @ (alike / wrong_direction)) / max(doubts, 1e-9)
+            parallel = _clamped(alike_doubt, _PARALLEL_BOUNDS)
+        odds = to_second * back
         total = _line_sum(density, first, m) + _line_sum(density, second, n) - density
-        return weight, density / np.maximum(total, 1e-300)
+        return odds * doubt, density / np.maximum(total, 1e-300)
 
-    def mutual_best(self, weight: Float[Tensor, " k"]) -> Bool[Tensor, " k"]:
+    def mutual_best(self, weight: Float[np.ndarray, " k"]) -> Bool[np.ndarray, " k"]:
         """Pairs that are the most probable for both of their lines."""
-        best = torch.ones_like(weight, dtype=torch.bool)
-        for column, count in zip(self.rows.unbind(-1), self.counts, strict=True):
-            largest = weight.new_zeros(count).scatter_reduce(0, column, weight, "amax")
+        best = np.ones(len(weight), dtype=bool)
+        for column, count in zip(self._columns, self.counts, strict=True):
+            largest = np.zeros(count, dtype=weight.dtype)
+            np.maximum.at(largest, column, weight)
             best &= weight == largest[column]
         return best
 
@@ -132,7 +138,7 @@ def _line_sum(
     value: Float[np.ndarray, " k"], index: Int[np.ndarray, " k"], count: int
 ) -> Float[np.ndarray, " k"]:  # fmt: skip
     """The sum over all pairs of the same line."""
-    return np.bincount(index, value, count)[index]
+    return np.bincount(index, value, count).take(index)
 
 
 def _competing_sum(

@@ -86,8 +86,8 @@ def _voters(lines: AnchoredLines, threshold: InlierThreshold) -> AnchoredLines:
     lines = lines[_half_length(lines).argsort(descending=True, stable=True)[: 3 * _MAX_LINES]]
     identity = Pose.identity(1, dtype=torch.float32)
     width = InlierThreshold(_BUNDLE_WIDTH * threshold.distance, threshold.angle)
-    in_bundle = pair_residuals(identity, lines, lines, width)[0] < 1
-    return lines[(~in_bundle.tril_(-1).any(1)).nonzero()[:_MAX_LINES, 0]]
+    in_bundle = pair_residuals(identity, lines, lines, width)[0].lt_(1).tril_(-1).sum(1)
+    return lines[(in_bundle == 0).nonzero()[:_MAX_LINES, 0]]
 
 
 def _half_length(lines: AnchoredLines) -> Float[Tensor, " n"]:

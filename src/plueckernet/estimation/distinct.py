@@ -32,9 +32,31 @@ def close_poses(
     poses: Pose, others: Pose, threshold: InlierThreshold, settings: Distinctness = Distinctness()
 ) -> Bool[Tensor, "h k"]:
     """Which of ``h`` poses are not distinct from which of ``k`` others."""
-    cosine = (poses.rotation.flatten(-2) @ others.rotation.flatten(-2).mT - 1) / 2
-    shift = torch.cdist(poses.translation, others.translation)
-    return (cosine > math.cos(settings.angle * threshold.angle)) & (shift < settings.distance * threshold.distance)
+    return _closeness(poses, others, threshold, settings) > 0
+
+
+def close_to_any(
+    poses: Pose, others: Pose, threshold: InlierThreshold, settings: Distinctness = Distinctness()
+) -> Bool[Tensor, " h"]:
+    """Which of ``h`` poses are not distinct from all others."""
+    if not others.rotation.shape[0]:
+        return torch.zeros_like(poses.translation[:, 0], dtype=torch.bool)
+    return _closeness(poses, others, threshold, settings).amax(1) > 0
+
+
+def _closeness(poses: Pose, others: Pose, threshold: InlierThreshold, settings: Distinctness) -> Float[Tensor, "h k"]:
+    """One for poses that are not distinct and zero for others: on a CPU numbers are much faster than logical masks."""
+    trace = poses.rotation.flatten(-2) @ others.rotation.flatten(-2).mT  # 1 + 2 cos of the angle between them
+    near = _squared_distances(poses.translation, others.translation)
+    near = near.lt_((settings.distance * threshold.distance) ** 2)
+    return trace.gt_(1 + 2 * math.cos(settings.angle * threshold.angle)).mul_(near)
+
+
+def _squared_distances(first: Float[Tensor, "h 3"], second: Float[Tensor, "k 3"]) -> Float[Tensor, "h k"]:
+    """As one product; `cdist` does the same and takes roots."""
+    ones, other_ones = torch.ones_like(first[:, :1]), torch.ones_like(second[:, :1])
+    square, other_square = first.square().sum(-1, keepdim=True), second.square().sum(-1, keepdim=True)
+    return torch.cat([-2 * first, square, ones], -1) @ torch.cat([second, other_ones, other_square], -1).mT
 
 
 def are_close(pose: Pose, other: Pose, threshold: InlierThreshold, settings: Distinctness = Distinctness()) -> bool:
@@ -56,14 +78,21 @@ def distinct_poses(
     order = order[scores[order] > 0]
     chosen = order[:0]
     for block in order.split(_BLOCK):
-        block = block[~close_poses(poses[block], poses[chosen], threshold, settings).any(1)]
-        close = close_poses(poses[block], poses[block], threshold, settings).cpu().numpy()
-        kept: list[int] = []
-        remaining = np.ones(len(block), dtype=bool)
-        while len(chosen) + len(kept) < max_count and remaining.any():
-            kept.append(int(remaining.argmax()))
-            remaining &= ~close[kept[-1]]
+        block = block[~close_to_any(poses[block], poses[chosen], threshold, settings)]
+        close = _closeness(poses[block], poses[block], threshold, settings).cpu().numpy() > 0
+        kept = _first_apart(close, max_count - len(chosen))
         chosen = torch.cat([chosen, block[kept]])
         if len(chosen) == max_count:
             break
     return chosen
+
+
+def _first_apart(close: Bool[np.ndarray, "h h"], max_count: int) -> list[int]:
+    """Greedily the first rows that are close to no row before them; a row is a whole number, one bit a column."""
+    rows = [int.from_bytes(row, "little") for row in np.packbits(close, axis=1, bitorder="little").tolist()]
+    kept: list[int] = []
+    remaining = (1 << len(rows)) - 1
+    while remaining and len(kept) < max_count:
+        kept.append((remaining & -remaining).bit_length() - 1)
+        remaining &= ~(rows[kept[-1]] | (1 << kept[-1]))
+    return kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -23,50 +24,56 @@ def gauss_newton_step(
 
 
 def determined_step(
-    value: Float[Tensor, "n 4"], jacobian: Float[Tensor, "n 4 6"], weight: Float[Tensor, " n"]
-) -> tuple[Float[Tensor, "6"], float] | None:
+    design: Float[np.ndarray, "7 4 k"], weight: Float[np.ndarray, " k"]
+) -> tuple[Float[np.ndarray, "6"], float] | None:
     """The step and its length in standard deviations; None for fewer than three matches.
 
-    Where the matches leave a motion undetermined, as parallel lines do, the step has no component along it.
+    ``design`` is that of :class:`~plueckernet.estimation.paired_lines.PairResiduals`. Where the matches leave a motion
+    undetermined, as parallel lines do, the step has no component along it.
     """
     if float(weight.sum()) < 3:
         return None
-    xi, information = gauss_newton_step(value, jacobian, weight)
-    if not _is_determined(information):
-        gradient = (jacobian * weight[:, None, None]).flatten(0, 1).mT @ value.flatten()
+    products = (design[:6] * weight).reshape(6, -1) @ design.reshape(7, -1).T
+    information, gradient = products[:, :6], products[:, 6]
+    if _is_determined(information):
+        damping = 1e-12 * max(1.0, float(information.diagonal().max()))
+        xi = -np.linalg.solve(information + damping * np.eye(6), gradient)
+    else:
         xi = -_truncated_inverse(information, 0.0) @ gradient
     return xi, max(0.0, float(xi @ information @ xi)) ** 0.5
 
 
-def pose_covariance(jacobian: Float[Tensor, "n 4 6"], weight: Float[Tensor, " n"]) -> Float[Tensor, "6 6"]:
+def pose_covariance(design: Float[np.ndarray, "7 4 k"], weight: Float[np.ndarray, " k"]) -> Float[np.ndarray, "6 6"]:
     """The inverse of the weighted information; motions that are undetermined get a large variance."""
-    information = (jacobian * weight[:, None, None]).flatten(0, 1).mT @ jacobian.flatten(0, 1)
+    derivatives = design[:6].reshape(6, -1)
+    information = (design[:6] * weight).reshape(6, -1) @ derivatives.T
     if _is_determined(information):
-        covariance = torch.linalg.inv(information)
+        covariance = np.linalg.inv(information)
     else:
         covariance = _truncated_inverse(information, _UNDETERMINED_VARIANCE)
-    return (covariance + covariance.mT) / 2
+    return (covariance + covariance.T) / 2
 
 
-def _is_determined(information: Float[Tensor, "6 6"]) -> bool:
-    return bool(torch.linalg.eigvalsh(_unit_diagonal(information))[0] > _MIN_EIGENVALUE)
+def _is_determined(information: Float[np.ndarray, "6 6"]) -> bool:
+    return bool(np.linalg.eigvalsh(_unit_diagonal(information))[0] > _MIN_EIGENVALUE)
 
 
-def _truncated_inverse(information: Float[Tensor, "6 6"], undetermined: float) -> Float[Tensor, "6 6"]:
+def _truncated_inverse(information: Float[np.ndarray, "6 6"], undetermined: float) -> Float[np.ndarray, "6 6"]:
     """The inverse on the determined motions, plus the given variance on the others.
 
     Rotations and translations are scaled to the same mean information, which keeps the result independent of the axes.
     """
-    mean = information.diagonal().unflatten(0, (2, 3)).mean(-1).clamp_min(1e-300)
-    scale = mean.rsqrt().repeat_interleave(3)
-    eigenvalues, vectors = torch.linalg.eigh(information * scale[:, None] * scale)
+    mean = np.maximum(information.diagonal().reshape(2, 3).mean(-1), 1e-300)
+    scale = (1 / np.sqrt(mean)).repeat(3)
+    eigenvalues, vectors = np.linalg.eigh(information * scale[:, None] * scale)
     determined = eigenvalues > _MIN_EIGENVALUE * eigenvalues[-1]
     vectors = scale[:, None] * vectors
-    free = torch.linalg.qr(vectors[:, ~determined]).Q  # unit motions, so that their variance is the given one
-    inverse = torch.where(determined, eigenvalues.clamp_min(1e-300).reciprocal(), 0.0)
-    return (vectors * inverse) @ vectors.mT + undetermined * free @ free.mT
+    free = np.linalg.qr(vectors[:, ~determined]).Q  # unit motions, so that their variance is the given one
+    inverse = np.where(determined, 1 / np.maximum(eigenvalues, 1e-300), 0.0)
+    result: np.ndarray = (vectors * inverse) @ vectors.T + undetermined * free @ free.T
+    return result
 
 
-def _unit_diagonal(matrix: Float[Tensor, "6 6"]) -> Float[Tensor, "6 6"]:
-    scale = matrix.diagonal().clamp_min(1e-300).rsqrt()
-    return matrix * scale[:, None] * scale[None, :]
+def _unit_diagonal(matrix: Float[np.ndarray, "6 6"]) -> Float[np.ndarray, "6 6"]:
+    scale = 1 / np.sqrt(np.maximum(matrix.diagonal(), 1e-300))
+    return matrix * scale[:, None] * scale

@@ -15,11 +15,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
+from plueckernet.estimation.moved_lines import MovedLines
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold
-from plueckernet.geometry.pose import Pose
 
 _NUMBERS_PER_ENTRY = 8  # cells that can be told apart, for each line in each of its cells
-_CUBE_BITS = 40  # of a cube of space
+_CUBE_BITS = 32  # of a cube of space
 _FACTORS = 73_856_093, 19_349_663, 83_492_791, 49_979_693  # primes; they spread neighbouring cells over the numbers
 _ANGLES_PER_PATCH = 2.5  # inlier angles across a patch of directions
 _TURNS = 8  # about a direction, to learn which patches are within the inlier angle
@@ -36,54 +36,55 @@ class LineGrid:
         half_length = lines.segment_half_length
         self._threshold = threshold
         self._cell_size = max(_MARGINS_PER_CELL * threshold.distance, _MIN_CELL_SIZE)
-        self._table = torch.cat([lines.lines.direction, lines.anchor, half_length[:, None]], -1)
-        self._patches = max(
-            1, int(math.pi / 2 / (_ANGLES_PER_PATCH * threshold.angle))
-        )  # along an edge of a cube's face
+        self._table = torch.cat([lines.lines.direction, lines.anchor, half_length[:, None]], -1).mT.contiguous()
+        # Patches along an edge of a cube's face.
+        self._patches = max(1, int(math.pi / 2 / (_ANGLES_PER_PATCH * threshold.angle)))
         numbers, self._rows = self._entries(lines, half_length + threshold.distance)
         count = torch.bincount(numbers, minlength=self._numbers)
-        self._count, self._start = count, count.cumsum(0) - count
+        self._start = torch.cat([count.new_zeros(1), count.cumsum(0)]).int()  # of the rows of each cell
 
-    def misfit(self, poses: Pose, moved: AnchoredLines) -> Float[Tensor, "h m"]:
+    def misfit(self, moved: MovedLines) -> Float[Tensor, "h m"]:
         """Squared residual, in thresholds, of the anchor and direction of each moved line to the best line here.
 
         Only lines that pass near the anchor in a similar direction are looked at. The gap between the ends of two
         segments along the line counts like a distance across it.
         """
-        points = poses.act(moved.anchor)
-        directions = moved.lines.direction @ poses.rotation.mT
-        query, line = self._close(points.flatten(0, 1), directions.flatten(0, 1))
-        direction, anchor, half_length = self._table[line].split([3, 3, 1], -1)
-        offset = points.flatten(0, 1)[query] - anchor
-        along = (offset * direction).sum(-1)
-        cosine = (directions.flatten(0, 1)[query] * direction).sum(-1)
-        moved_half_length = moved.segment_half_length[query % points.shape[1]]
-        gap = (along.abs() - half_length[:, 0]).sub_(moved_half_length).clamp_min_(0)
-        across = offset.square().sum(-1).sub_(along.square_()).clamp_min_(0)
+        points, directions = moved.point.flatten(1), moved.direction.flatten(1)  # (3, h m)
+        query, line = self._close(points, directions)
+        own, table = torch.cat([directions, points]).index_select(1, query), self._table.index_select(1, line)
+        offset = own[3:] - table[3:6]
+        along, cosine = _dot(offset, table[:3]), _dot(own[:3], table[:3])
+        across = _dot(offset, offset).addcmul_(along, along, value=-1).clamp_min_(0)
+        half_length = moved.half_length.index_select(0, query % len(moved.half_length))
+        gap = along.abs_().sub_(table[6]).sub_(half_length).clamp_min_(0)
         square = across.addcmul_(gap, gap).mul_(self._threshold.distance**-2)
         square.add_((1 - cosine.square()).mul_(self._threshold.angle**-2))
         if self._threshold.directed:
             square.masked_fill_(cosine < 0, torch.inf)
-        best = square.new_full((points.shape[0] * points.shape[1],), torch.inf)
-        return best.scatter_reduce_(0, query, square, "amin").view(points.shape[:2])
+        best = square.new_full((points.shape[1],), torch.inf)
+        return best.scatter_reduce_(0, query, square, "amin").view(moved.point.shape[1:])
 
     def _close(
-        self, points: Float[Tensor, "p 3"], directions: Float[Tensor, "p 3"]
+        self, points: Float[Tensor, "3 p"], directions: Float[Tensor, "3 p"]
     ) -> tuple[Int[Tensor, " c"], Int[Tensor, " c"]]:
         """Rows of points and of the lines in their cells."""
         number = self._number(self._cube(points), _patch(directions, self._patches))
-        count = self._count[number]
-        query = torch.arange(len(number), device=number.device).repeat_interleave(count)
-        skipped = self._start[number] - (count.cumsum(0) - count)
-        return query, self._rows[torch.arange(len(query), device=number.device) + skipped[query]]
+        start = self._start.index_select(0, number)
+        count = self._start.index_select(0, number + 1).sub_(start)
+        occupied = count.nonzero()[:, 0]  # most cells are empty
+        start, count = start.index_select(0, occupied).long(), count.index_select(0, occupied).long()
+        entry = torch.arange(len(occupied), device=count.device).repeat_interleave(count)
+        skipped = start - (count.cumsum(0) - count)
+        place = torch.arange(len(entry), device=count.device) + skipped.index_select(0, entry)
+        return occupied.index_select(0, entry), self._rows.index_select(0, place)
 
     def _entries(
         self, lines: AnchoredLines, half_length: Float[Tensor, " n"]
     ) -> tuple[Int[Tensor, " e"], Int[Tensor, " e"]]:
         """Numbers of cells and rows of lines, sorted by number: every cube of a line with every patch of it."""
         cube, row = self._cubes(lines, half_length)
-        around = _close_directions(lines.lines.direction, self._threshold.angle)
-        patches = _patch(around, self._patches).mT.sort(-1).values
+        around = _close_directions(lines.lines.direction, self._threshold.angle)  # (t, n, 3)
+        patches = _patch(around.permute(2, 1, 0), self._patches).sort(-1).values  # (n, t)
         new = torch.cat([patches[:, :1] >= 0, patches[:, 1:] > patches[:, :-1]], -1)
         count = new.sum(-1)
         entry = torch.arange(len(row), device=row.device).repeat_interleave(count[row])
@@ -104,28 +105,36 @@ class LineGrid:
         points = lines.anchor[row] + along[:, None] * lines.lines.direction[row]
         margin = math.hypot(self._threshold.distance, self._cell_size / (2 * _SAMPLES))  # of a point between samples
         side = torch.tensor([-margin, margin], device=points.device, dtype=points.dtype)
-        cubes = self._cube(points[:, None] + torch.cartesian_prod(side, side, side))  # (s, 8)
-        places = ((row[:, None] << _CUBE_BITS) | cubes).unique()
-        return places & (2**_CUBE_BITS - 1), places >> _CUBE_BITS
+        cubes = self._cube((points[:, None] + torch.cartesian_prod(side, side, side)).permute(2, 0, 1))  # (s, 8)
+        places = ((row[:, None] << _CUBE_BITS) | cubes.long().bitwise_and_(2**_CUBE_BITS - 1)).unique()
+        return (places & (2**_CUBE_BITS - 1)).int(), places >> _CUBE_BITS
 
-    def _cube(self, points: Float[Tensor, "*n 3"]) -> Int[Tensor, "*n"]:
-        """The number of the cube of space."""
-        cube = (points / self._cell_size).floor().long()
-        x, y, z = (axis * factor for axis, factor in zip(cube.unbind(-1), _FACTORS[:3], strict=True))
-        return (x ^ y ^ z) & (2**_CUBE_BITS - 1)
+    def _cube(self, points: Float[Tensor, "3 *n"]) -> Int[Tensor, "*n"]:
+        """The number of the cube of space; products overflow, which spreads them as well."""
+        x, y, z = (points / self._cell_size).floor_().int()
+        return x.mul_(_FACTORS[0]).bitwise_xor_(y.mul_(_FACTORS[1])).bitwise_xor_(z.mul_(_FACTORS[2]))
 
     def _number(self, cube: Int[Tensor, " n"], patch: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
         """The number of each cell."""
-        return (cube ^ patch * _FACTORS[3]) & (self._numbers - 1)
+        return (patch * _FACTORS[3]).bitwise_xor_(cube).bitwise_and_(self._numbers - 1)
 
 
-def _patch(direction: Float[Tensor, "*n 3"], patches: int) -> Int[Tensor, "*n"]:
+def _patch(direction: Float[Tensor, "3 *n"], patches: int) -> Int[Tensor, "*n"]:
     """Where the line of a direction passes through the faces of a cube; opposite directions have the same patch."""
-    axis = direction.abs().argmax(-1, keepdim=True)
-    main = direction.gather(-1, axis)
-    across = torch.cat([direction.gather(-1, (axis + step) % 3) for step in (1, 2)], -1) / main
-    u, v = ((across + 1) * (patches / 2)).long().clamp_(0, patches - 1).unbind(-1)
-    return (axis[..., 0] * patches + u) * patches + v
+    x, y, z = direction
+    absolute = direction.abs()
+    is_x = (absolute[0] >= absolute[1]) & (absolute[0] >= absolute[2])
+    is_y = absolute[1] >= absolute[2]  # if it is not x
+    main, first, second = (
+        torch.where(is_x, a, torch.where(is_y, b, c)) for a, b, c in ((x, y, z), (y, z, x), (z, x, y))
+    )
+    u, v = ((across / main).add_(1).mul_(patches / 2).int().clamp_(0, patches - 1) for across in (first, second))
+    axis = torch.where(is_x, 0, torch.where(is_y, 1, 2)).int()
+    return axis.mul_(patches).add_(u).mul_(patches).add_(v)
+
+
+def _dot(a: Float[Tensor, "3 c"], b: Float[Tensor, "3 c"]) -> Float[Tensor, " c"]:
+    return (a[0] * b[0]).addcmul_(a[1], b[1]).addcmul_(a[2], b[2])
 
 
 def _close_directions(direction: Float[Tensor, "n 3"], angle: float) -> Float[Tensor, "t n 3"]:

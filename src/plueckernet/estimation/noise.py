@@ -14,17 +14,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-import torch
-from jaxtyping import Float
+import numpy as np
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold
-from plueckernet.geometry.residuals import NoiseModel, Residuals
+from plueckernet.estimation.paired_lines import PairedLines, PairResiduals
+from plueckernet.estimation.scoring import InlierThreshold
+from plueckernet.geometry.residuals import NoiseModel
 from plueckernet.settings import check_at_least, check_positive
 
 NOISE_FLOOR = 1e-7  # map radii and radians; no data are better
 _MIN_POSITION_RATIO = 0.3  # of one fine estimate to the one before, so that the pose can follow
+Squares = TypeVar("Squares", Tensor, np.ndarray)
 _RAYLEIGH_MEDIAN = math.sqrt(2 * math.log(2))  # of the norm of two unit normals
 
 
@@ -67,67 +70,83 @@ class KnownNoise:
         return model
 
 
-def direction_variance_scale(square: Float[Tensor, " k"], degrees_of_freedom: float) -> Float[Tensor, " k"]:
+def direction_variance_scale(square: Squares, degrees_of_freedom: float) -> Squares:
     """The most likely scale of the direction variance, for squared residuals in variances."""
     return (degrees_of_freedom - 2 + square) / (degrees_of_freedom + 2)
 
 
-def tail_density(square: Float[Tensor, " k"], degrees_of_freedom: float) -> Float[Tensor, " k"]:
+def tail_density(square: Squares, degrees_of_freedom: float) -> Squares:
     """Student's t on two axes at squared residuals in variances, times two pi variances as for a normal density."""
     free = degrees_of_freedom
     return (1 + square / (free - 2)) ** (-(free + 2) / 2) * (free / (free - 2))
 
 
-def robust_noise(noise: NoiseModel, residuals: Residuals, source: AnchoredLines, target: AnchoredLines) -> NoiseModel:
-    """From medians, for matches of which some are wrong; the lengths of segments do not enter."""
-    noisier = source.noise_square + target.noise_square  # 2 for lines like all others
-    turn = (residuals.direction.norm(dim=-1) / noisier.sqrt()).median() / _RAYLEIGH_MEDIAN
-    direction = max(float(turn), NOISE_FLOOR)
-    carried = direction**2 * residuals.lever.square() * source.noise_square
-    ratio = residuals.position.norm(dim=-1) / (noisier * noise.position**2 + carried).sqrt()
-    position = max(float(ratio.median()) / _RAYLEIGH_MEDIAN * noise.position, NOISE_FLOOR)
-    return NoiseModel(position, direction)
+def robust_noise(
+    noise: NoiseModel, residuals: PairResiduals, pairs: PairedLines, rows: Int[np.ndarray, " r"]
+) -> NoiseModel:
+    """From medians, for matches of which some are wrong; the lengths of segments do not enter.
+
+    ``rows`` are the pairs that count.
+    """
+    factor = pairs.source.noise_square.take(rows)
+    noisier = factor + pairs.target.noise_square.take(rows)  # 2 for lines like all others
+    turn, shift = (
+        np.sqrt(np.square(values.take(rows, 1)).sum(0)) for values in (residuals.direction, residuals.position)
+    )
+    direction = max(_median(turn / np.sqrt(noisier)) / _RAYLEIGH_MEDIAN, NOISE_FLOOR)
+    carried = direction**2 * np.square(residuals.lever.take(rows)) * factor
+    ratio = _median(shift / np.sqrt(noisier * noise.position**2 + carried))
+    return NoiseModel(max(ratio / _RAYLEIGH_MEDIAN * noise.position, NOISE_FLOOR), direction)
+
+
+def _median(values: Float[np.ndarray, " k"]) -> float:
+    """The lower one of two in the middle."""
+    middle = (len(values) - 1) // 2
+    return float(np.partition(values, middle)[middle])
 
 
 def fitted_noise(
     noise: NoiseModel,
-    residuals: Residuals,
-    source: AnchoredLines,
-    target: AnchoredLines,
-    variance_scale: Float[Tensor, " k"],
-    trust: Float[Tensor, " k"],
+    residuals: PairResiduals,
+    pairs: PairedLines,
+    variance_scale: Float[np.ndarray, " k"],
+    trust: Float[np.ndarray, " k"],
 ) -> NoiseModel:
     """From mean squares of matches weighted by ``trust`` and by how well the model predicts them.
 
     ``variance_scale`` is the :func:`direction_variance_scale` of each match.
     """
-    sd, td = source.sigmas(noise)[1].square(), target.sigmas(noise)[1].square()
-    square = residuals.direction.square().mean(-1) / variance_scale
-    weight = trust / (sd + td).square()
+    source, target = pairs.source, pairs.target
+    square = np.square(residuals.direction).mean(0) / variance_scale
+    weight = trust / np.square(source.variances(noise)[1] + target.variances(noise)[1])
     noisier = source.noise_square + target.noise_square
-    if source.half_length is None or target.half_length is None:
-        direction, endpoint = float((weight * noisier * square).sum() / (weight * noisier.square()).sum()), 0.0
+    if source.infinite or target.infinite:
+        direction, endpoint = float((weight * noisier) @ square / (weight @ np.square(noisier))), 0.0
     else:
-        inverse = source.noise_square / source.half_length.square() + target.noise_square / target.half_length.square()
-        direction, endpoint = _non_negative(weight, square, noisier, 0.5 * inverse)  # 2 (1/l^2 + 1/l'^2)
+        inverse = source.noise_square * source.inverse_length_square
+        inverse += target.noise_square * target.inverse_length_square
+        direction, endpoint = _non_negative(weight, square, noisier, 2 * inverse)
     model = NoiseModel(noise.position, max(math.sqrt(direction), NOISE_FLOOR), math.sqrt(endpoint))
-    carried = residuals.lever.square() * source.sigmas(model)[1].square() * variance_scale
-    weight = trust / (noisier * noise.position**2 + carried).square() * noisier
-    excess = (weight * (residuals.position.square().mean(-1) - carried)).sum() / (weight * noisier).sum()
+    carried = np.square(residuals.lever) * source.variances(model)[1] * variance_scale
+    weight = trust / np.square(noisier * noise.position**2 + carried) * noisier
+    excess = weight @ (np.square(residuals.position).mean(0) - carried) / (weight @ noisier)
     position = max(float(excess), (_MIN_POSITION_RATIO * noise.position) ** 2, NOISE_FLOOR**2)
     return NoiseModel(math.sqrt(position), model.direction, model.endpoint)
 
 
 def _non_negative(
-    weight: Float[Tensor, " k"], value: Float[Tensor, " k"], first: Float[Tensor, " k"], second: Float[Tensor, " k"]
+    weight: Float[np.ndarray, " k"],
+    value: Float[np.ndarray, " k"],
+    first: Float[np.ndarray, " k"],
+    second: Float[np.ndarray, " k"],
 ) -> tuple[float, float]:
     """Weighted least squares ``value = a first + b second`` with ``a, b >= 0``."""
-    design = torch.stack([first, second], -1)
-    normal = (design.mT @ (weight[:, None] * design)).cpu()  # two by two; only the CPU has a rank-revealing solver
-    right = (design.mT @ (weight * value)).cpu()
-    solution = torch.linalg.lstsq(normal, right[:, None], driver="gelsd").solution[:, 0]
-    if bool((solution >= 0).all()):
-        return float(solution[0]), float(solution[1])
+    design = np.stack([first, second, value])
+    products = (design[:2] * weight) @ design.T
+    normal, right = products[:, :2], products[:, 2]
+    a, b = np.linalg.lstsq(normal, right)[0].tolist()
+    if a >= 0 and b >= 0:
+        return a, b
     single = right / normal.diagonal()
     gain = right * single  # by which each term on its own lowers the squared error
     return (float(single[0]), 0.0) if gain[0] > gain[1] else (0.0, float(single[1]))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from plueckernet.estimation.moved_lines import MovedLines
 from plueckernet.estimation.scoring import AnchoredLines
-from plueckernet.geometry.pose import Pose
 
 _GRID_SIZE = 64  # cells along each axis; points outside count for the border cells
 
@@ -23,20 +23,21 @@ class Occupancy:
         sample = torch.arange(len(row), device=count.device) - (count.cumsum(0) - count)[row]
         along = ((sample + 0.5) / count[row] * 2 - 1) * half[row]
         grid = torch.zeros(_GRID_SIZE**3, dtype=torch.bool, device=count.device)
-        grid[self._cell(lines.anchor[row] + along[:, None] * lines.lines.direction[row])] = True
-        self._occupied = _dilated(grid.view(_GRID_SIZE, _GRID_SIZE, _GRID_SIZE)).flatten()
+        points = lines.anchor[row] + along[:, None] * lines.lines.direction[row]
+        grid[self._cell(points.mT)] = True
+        self._occupied = _dilated(grid.view(_GRID_SIZE, _GRID_SIZE, _GRID_SIZE)).flatten().to(torch.uint8)
 
-    def coverage(self, poses: Pose, lines: AnchoredLines) -> Float[Tensor, "h m"]:
+    def coverage(self, lines: MovedLines) -> Float[Tensor, "h m"]:
         """The fraction of each moved line inside occupied cells, sampled at three points."""
-        middle = poses.act(lines.anchor)  # (h, m, 3)
-        arm = (lines.lines.direction * lines.segment_half_length[:, None] / 2) @ poses.rotation.mT
-        inside = [self._occupied[self._cell(point)].float() for point in (middle - arm, middle, middle + arm)]
+        arm = lines.direction * (lines.half_length / 2)
+        cells = self._cell(torch.stack([lines.point - arm, lines.point, lines.point + arm], 1).flatten(1))
+        inside = self._occupied.index_select(0, cells).view(3, *lines.point.shape[1:])
         return (inside[0] + inside[1] + inside[2]) / 3
 
-    def _cell(self, points: Float[Tensor, "*n 3"]) -> Tensor:
-        index = (points / self._cell_size + _GRID_SIZE / 2).long()
-        x, y, z = index.clamp_(0, _GRID_SIZE - 1).unbind(-1)
-        return (x * _GRID_SIZE + y) * _GRID_SIZE + z
+    def _cell(self, points: Float[Tensor, "3 n"]) -> Int[Tensor, " n"]:
+        """The number of the cell; whole numbers of this size are exact in single precision."""
+        x, y, z = (points / self._cell_size).add_(_GRID_SIZE / 2).clamp_(0, _GRID_SIZE - 0.5).floor_()
+        return x.mul_(_GRID_SIZE).add_(y).mul_(_GRID_SIZE).add_(z).int()
 
 
 def _dilated(grid: Bool[Tensor, "x y z"]) -> Bool[Tensor, "x y z"]:

@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from plueckernet.estimation.distinct import close_poses, distinct_poses
+from plueckernet.estimation.distinct import close_to_any, distinct_poses
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.symmetry import SymmetrySettings, polished_on_maps, self_symmetries
 from plueckernet.estimation.verification import MapScorer
@@ -157,7 +157,7 @@ class _FamilySearch:
     def _distinct(self, poses: Pose, known: Pose) -> Int[Tensor, " k"]:
         """Rows of poses that are distinct from each other and from the known ones, in their order."""
         threshold = self._maps.threshold
-        rows = (~close_poses(poses, known, threshold).any(1)).nonzero()[:, 0]
+        rows = (~close_to_any(poses, known, threshold)).nonzero()[:, 0]
         rank = -rows.to(poses.rotation.dtype) + poses.rotation.shape[0]
         return rows[distinct_poses(poses[rows], rank, threshold, len(rows))]
 

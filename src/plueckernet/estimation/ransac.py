@@ -10,11 +10,12 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from plueckernet.estimation.consistency import MatchGraph
+from plueckernet.estimation.masks import places_above, places_of
 from plueckernet.estimation.scoring import RowScorer
 from plueckernet.geometry.alignment import two_line_agreement, two_line_poses
 from plueckernet.geometry.lines import LineSet
@@ -87,7 +88,7 @@ def ransac_pose(
 
 def draw_pairs(weight: Float[Tensor, "k k"], count: int, seed: int) -> Int[Tensor, "2 s"]:
     """At most ``count`` pairs of matches without replacement, by the weight of each pair."""
-    places = _nonzero((weight > 0).triu_(1))
+    places = places_above(weight.triu(1), 0.0)
     # The first arrivals of exponential clocks are a weighted draw without replacement.
     generator = torch.Generator(device=weight.device).manual_seed(seed)
     clock = torch.rand(len(places), device=weight.device, generator=generator).log_().div_(weight.flatten()[places])
@@ -102,7 +103,7 @@ def solve_pairs(scorer: RowScorer, pairs: Int[Tensor, "2 s"]) -> Pose:
     valid = two_line_agreement(source_pairs, target_pairs, threshold.angle, threshold.distance)
     if threshold.directed:
         valid[:, 1:] = False
-    places = _nonzero(valid)
+    places = places_of(valid)
     poses = two_line_poses(source_pairs, target_pairs)
     pair, signs = places // 4, places % 4
     return Pose(poses.rotation[pair, signs], poses.translation[pair, signs])
@@ -113,13 +114,6 @@ def _drawn(lines: LineSet, pairs: Int[Tensor, "2 s"]) -> LineSet:
     components = lines.pluecker().mT.float().contiguous().index_select(1, pairs.flatten())  # (6, 2 s)
     moment, direction = components.unflatten(1, (2, -1)).movedim((2, 1, 0), (0, 1, 2)).split(3, -1)
     return LineSet(direction, moment)
-
-
-def _nonzero(mask: Bool[Tensor, "r c"]) -> Int[Tensor, " p"]:
-    """Flat indices of the true entries; on a CPU by NumPy, which is ten times faster."""
-    if mask.device.type == "cpu":
-        return torch.from_numpy(mask.numpy().ravel().nonzero()[0])
-    return mask.flatten().nonzero()[:, 0]
 
 
 def in_double(poses: Pose) -> Pose:

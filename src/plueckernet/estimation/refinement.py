@@ -17,6 +17,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -33,10 +35,11 @@ from plueckernet.estimation.noise import (
     robust_noise,
     tail_density,
 )
+from plueckernet.estimation.paired_lines import PairedLines, PairResiduals, PoseArrays
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold
 from plueckernet.estimation.verification import MapScorer
 from plueckernet.geometry.pose import Pose
-from plueckernet.geometry.residuals import NoiseModel, Residuals, line_residuals, variances, whitened
+from plueckernet.geometry.residuals import NoiseModel
 from plueckernet.geometry.upright import allowed_motions
 from plueckernet.settings import check_at_least, check_fraction, check_positive
 
@@ -91,6 +94,13 @@ class RefinementSettings:
     def allowed(self, jacobian: Float[Tensor, "*batch 6"]) -> Float[Tensor, "*batch 6"]:
         """Derivatives by the pose, along the motions that are allowed."""
         return jacobian if self.up is None else allowed_motions(jacobian, jacobian.new_tensor(self.up))
+
+    def allowed_design(self, design: Float[np.ndarray, "7 4 k"]) -> Float[np.ndarray, "7 4 k"]:
+        """The same of derivatives and residuals as arrays, in place."""
+        if self.up is not None:
+            up = np.array(self.up)
+            design[:3] = up[:, None, None] * np.tensordot(up, design[:3], 1)
+        return design
 
     def __post_init__(self) -> None:
         check_at_least(self, 1, "iterations", "final_iterations", "candidate_iterations", "candidate_final_iterations")
@@ -183,46 +193,48 @@ def refine_pose(
     undetermined stays as it is and has a large variance.
     """
     shortest, nearby = _LONG_LINE if shortest is None else shortest, NearbyPairs(source, target)
-    approach = _approach(pose, nearby, threshold, known, settings, shortest)
+    approach = _approach(PoseArrays.of(pose), nearby, threshold, known, settings, shortest)
     if approach is None:
         return None
-    pose, model, stable = approach
-    pairs = nearby.within(pose, search_threshold(model, threshold, shortest, settings.search.final))
+    placed, model, stable = approach
+    close = nearby.within(placed, search_threshold(model, threshold, shortest, settings.search.final))
     for _ in range(settings.final_iterations):
-        fit = _fit(pose, source, target, pairs, model, settings)
+        fit = _fit(placed, *close, model, settings)
         if fit is None:
             return None
-        pose = fit.pose
+        placed = fit.pose
         if not known.complete:
-            model = known.applied(_fine_noise(model, fit, pairs))
-    fit = _fit(pose, source, target, pairs, model, settings)  # matches and covariance of the last pose
+            model = known.applied(_fine_noise(model, fit, *close))
+    fit = _fit(placed, *close, model, settings)  # matches and covariance of the last pose
     if fit is None:
         return None
     converged = stable or fit.step < settings.converged_step
-    covariance = settings.allowed(settings.allowed(_covariance(fit, estimated=not known.complete)).mT)
-    inlier = pairs.mutual_best(fit.weight) & (fit.weight > settings.min_match_probability)
-    return Refinement(pose, covariance, pairs.rows[inlier], model, converged)
+    inlier = close[0].mutual_best(fit.weight) & (fit.weight > settings.min_match_probability)
+    covariance = torch.from_numpy(_covariance(fit, estimated=not known.complete)).to(pose.rotation)
+    covariance = settings.allowed(settings.allowed(covariance).mT)
+    matches = close[0].rows[torch.from_numpy(inlier)].to(pose.rotation.device)
+    return Refinement(placed.pose(like=pose), covariance, matches, model, converged)
 
 
 def _approach(
-    pose: Pose,
+    pose: PoseArrays,
     nearby: NearbyPairs,
     threshold: InlierThreshold,
     known: KnownNoise,
     settings: RefinementSettings,
     shortest: float,
-) -> tuple[Pose, NoiseModel, bool] | None:
+) -> tuple[PoseArrays, NoiseModel, bool] | None:
     """Iterate until the set of close pairs is stable: the pose, the rough noise, and whether it became stable."""
     model, search, changed, accepted = known.applied(settings.noise.initial(threshold)), threshold, True, None
     for _ in range(settings.iterations):
         if changed:
-            pairs = nearby.within(pose, search)
-        fit = _fit(pose, nearby.source, nearby.target, pairs, model, settings)
+            close = nearby.within(pose, search)
+        fit = _fit(pose, *close, model, settings)
         if fit is None:  # with few lines, a chance agreement can make the noise look too small to keep three
             return None if accepted is None else (pose, accepted, False)
         pose, accepted = fit.pose, model
         if not known.complete:
-            model = known.applied(_rough_noise(model, fit, settings))
+            model = known.applied(_rough_noise(model, fit, close[1], settings))
         previous, search = search, search_threshold(model, threshold, shortest, settings.search)
         ratio = search.distance / previous.distance
         same = 1 - _SAME_THRESHOLD < ratio < 1 + _SAME_THRESHOLD
@@ -256,50 +268,40 @@ def short_length(source: AnchoredLines, target: AnchoredLines) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    pose: Pose  # after the step
-    source: AnchoredLines  # (k,)
-    target: AnchoredLines  # (k,)
-    residuals: Residuals  # before the step
-    variance_scale: Tensor  # (k,) of the direction
-    jacobian: Tensor  # (k, 4, 6), whitened
-    weight: Tensor  # (k,) probability that the pair is a match
-    exclusive: Tensor  # (k,) probability that no competing pair is the match instead
+    pose: PoseArrays  # after the step
+    residuals: PairResiduals  # before the step
+    variance_scale: Float[np.ndarray, " k"]  # of the direction
+    design: Float[np.ndarray, "7 4 k"]
+    weight: Float[np.ndarray, " k"]  # probability that the pair is a match
+    exclusive: Float[np.ndarray, " k"]  # probability that no competing pair is the match instead
     step: float  # length of the step, in standard deviations of the pose
 
 
 def _fit(
-    pose: Pose,
-    source: AnchoredLines,
-    target: AnchoredLines,
-    pairs: ClosePairs,
-    noise: NoiseModel,
-    settings: RefinementSettings,
+    pose: PoseArrays, pairs: ClosePairs, lines: PairedLines, noise: NoiseModel, settings: RefinementSettings
 ) -> _Fit | None:
     """One Gauss-Newton step on the pairs, weighted by their probability; None if there are fewer than three."""
     if len(pairs) < 3:
         return None
-    source, target = source[pairs.rows[:, 0]], target[pairs.rows[:, 1]]
-    residuals = line_residuals(pose, source.lines, target.lines, source.anchor, target.anchor)
-    (sp, sd), (tp, td) = source.sigmas(noise), target.sigmas(noise)
-    turn = sd.square() + td.square()
-    square = residuals.direction.square().sum(-1) / turn
-    free = settings.noise.degrees_of_freedom
+    residuals = lines.residuals(pose)
+    variances = lines.source.variances(noise), lines.target.variances(noise)
+    turn, free = variances[0][1] + variances[1][1], settings.noise.degrees_of_freedom
+    square = np.square(residuals.direction).sum(0) / turn
     scale = direction_variance_scale(square, free)
-    gain, shift, turned = variances(residuals, (sp, sd * scale.sqrt()), (tp, td * scale.sqrt()))
-    value, jacobian = whitened(residuals, gain, shift, turned)
-    jacobian = settings.allowed(jacobian)
-    position = (-value[:, :2].square().sum(-1) / 2).exp() * pairs.threshold.distance**2 / (2 * shift)
-    direction = tail_density(square, free) * pairs.threshold.angle**2 / (2 * turn)
-    weight, exclusive = pairs.probability(position, direction, settings.correspondence)
-    step = determined_step(value, jacobian, weight)
+    design, shift = residuals.design(*variances, scale)
+    design = settings.allowed_design(design)
+    position = np.exp(np.square(design[6, :2]).sum(0) / -2) * (pairs.threshold.distance**2 / 2) / shift
+    direction = tail_density(square, free) * (pairs.threshold.angle**2 / 2) / turn
+    weight, exclusive = pairs.match_probability(position, direction, settings.correspondence)
+    step = determined_step(design, weight)
     if step is None:
         return None
-    return _Fit(Pose.exp(step[0]) @ pose, source, target, residuals, scale, jacobian, weight, exclusive, step[1])
+    return _Fit(pose.stepped(step[0]), residuals, scale, design, weight, exclusive, step[1])
 
 
-def _covariance(fit: _Fit, estimated: bool) -> Float[Tensor, "6 6"]:
+def _covariance(fit: _Fit, estimated: bool) -> Float[np.ndarray, "6 6"]:
     """Of the pose; competing pairs have reduced the information."""
-    covariance = pose_covariance(fit.jacobian, fit.exclusive * fit.weight.sqrt())
+    covariance = pose_covariance(fit.design, fit.exclusive * np.sqrt(fit.weight))
     if not estimated:
         return covariance
     # Six parameters were fitted to the residuals that the noise was estimated from. A line counts once although it has
@@ -308,14 +310,15 @@ def _covariance(fit: _Fit, estimated: bool) -> Float[Tensor, "6 6"]:
     return covariance * (lines / max(lines - 6, 1))
 
 
-def _rough_noise(model: NoiseModel, fit: _Fit, settings: RefinementSettings) -> NoiseModel:
+def _rough_noise(model: NoiseModel, fit: _Fit, lines: PairedLines, settings: RefinementSettings) -> NoiseModel:
     """The noise by medians, not much below the previous estimate: the pose has to follow.
 
     In a drawing most lines are exactly parallel, wrong pairs included; their residuals do not depend on the pose.
     """
-    likely = fit.weight > settings.likely_probability
-    rows = likely if int(likely.sum()) >= 3 else fit.weight > 0
-    estimate = robust_noise(model, fit.residuals[rows], fit.source[rows], fit.target[rows])
+    rows = np.flatnonzero(fit.weight > settings.likely_probability)
+    if len(rows) < 3:
+        rows = np.flatnonzero(fit.weight > 0)
+    estimate = robust_noise(model, fit.residuals, lines, rows)
     limit = settings.noise.max_decrease
     return replace(
         estimate,
@@ -324,7 +327,7 @@ def _rough_noise(model: NoiseModel, fit: _Fit, settings: RefinementSettings) -> 
     )
 
 
-def _fine_noise(model: NoiseModel, fit: _Fit, pairs: ClosePairs) -> NoiseModel:
+def _fine_noise(model: NoiseModel, fit: _Fit, pairs: ClosePairs, lines: PairedLines) -> NoiseModel:
     """The noise by mean squares, mostly of pairs without competitors."""
-    trust = fit.weight / (1 + pairs.competitors).square()
-    return fitted_noise(model, fit.residuals, fit.source, fit.target, fit.variance_scale, trust)
+    trust = fit.weight / np.square(1 + pairs.competitors)
+    return fitted_noise(model, fit.residuals, lines, fit.variance_scale, trust)

@@ -117,11 +117,10 @@ class PoseSearch:
 
     def _searched(self, seed: int, given: Sequence[RefinedCandidate] = ()) -> Assessment:
         judgement, first = self._settings.judgement, Assessment.nothing()
-        enough = max(judgement.clear_confidence, judgement.min_confidence)
         for first in self._rounds(self._longest_lines(seed), given):
-            if first.weighing.confidence >= enough:
+            if first.weighing.confidence >= max(judgement.longest_clear_confidence, judgement.min_confidence):
                 return first
-        assessment = first
+        assessment, enough = first, max(judgement.clear_confidence, judgement.min_confidence)
         for assessment in self._rounds(self._all_lines(seed), first.refined or given):
             if assessment.weighing.confidence >= enough:
                 return assessment
@@ -156,7 +155,7 @@ class PoseSearch:
         """The candidates of the first round, to compare searches with each other."""
         first = Assessment.nothing()
         for first in self._rounds(self._longest_lines(seed)):
-            if first.weighing.confidence >= self._settings.judgement.clear_confidence:
+            if first.weighing.confidence >= self._settings.judgement.longest_clear_confidence:
                 return first
         return next(self._rounds(self._all_lines(seed), first.refined))
 

@@ -9,8 +9,10 @@ Most candidates fail on a handful of other lines. The remaining ones are verifie
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -19,14 +21,15 @@ from torch.nn.functional import normalize
 from plueckernet.estimation.distinct import close_poses, distinct_poses
 from plueckernet.estimation.gauss_newton import determined_step
 from plueckernet.estimation.infinite_lines import InfiniteLines
+from plueckernet.estimation.masks import largest
 from plueckernet.estimation.noise import NoiseSettings
+from plueckernet.estimation.paired_lines import LineColumns, PairedLines, PoseArrays
 from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines, InlierThreshold, pair_residuals
 from plueckernet.estimation.verification import MapScorer
 from plueckernet.geometry.alignment import two_line_agreement, two_line_poses
 from plueckernet.geometry.invariants import PairInvariants, pairwise_invariants
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose, joined
-from plueckernet.geometry.residuals import line_residuals, variances, whitened
 from plueckernet.settings import check_at_least, check_fraction, check_positive
 
 _MAX_LENGTH_RATIO = 1.4  # of two segments that are counterparts
@@ -92,7 +95,8 @@ def polished_on_maps(poses: Pose, source: AnchoredLines, target: AnchoredLines, 
     """One Gauss-Newton step of each pose on the pairs of lines that are closest to each other under it."""
     if not poses.rotation.shape[0]:
         return poses
-    model = NoiseSettings().initial(threshold)
+    model, sides = NoiseSettings().initial(threshold), (LineColumns.of(source), LineColumns.of(target))
+    variances = model.position**2, model.direction**2
     first, second, steps = source.to(torch.float32), target.to(torch.float32), []
     for pose in (poses[index] for index in range(poses.rotation.shape[0])):
         single = Pose(pose.rotation[None], pose.translation[None]).to(torch.float32)
@@ -100,12 +104,11 @@ def polished_on_maps(poses: Pose, source: AnchoredLines, target: AnchoredLines, 
         best, column = square.min(1)
         mutual = square.argmin(0)[column] == torch.arange(len(source), device=column.device)
         rows = ((best < 1) & mutual).nonzero()[:, 0]
-        near, fixed = source[rows], target[column[rows]]
-        residuals = line_residuals(pose, near.lines, fixed.lines, near.anchor, fixed.anchor)
-        scale = variances(residuals, model.sigmas(near.lines), model.sigmas(fixed.lines))
-        step = determined_step(*whitened(residuals, *scale), torch.ones_like(near.anchor[:, 0]))
-        steps.append(torch.zeros_like(pose.translation).repeat(2) if step is None else step[0])
-    return Pose.exp(torch.stack(steps)) @ poses
+        lines = PairedLines(sides[0].taken(rows.cpu().numpy()), sides[1].taken(column[rows].cpu().numpy()))
+        design, _ = lines.residuals(PoseArrays.of(pose)).design(variances, variances)
+        step = determined_step(design, np.ones(len(rows)))
+        steps.append(np.zeros(6) if step is None else step[0])
+    return Pose.exp(torch.from_numpy(np.stack(steps)).to(poses.rotation)) @ poses
 
 
 def _by_prominence(lines: AnchoredLines) -> Int[Tensor, " n"]:
@@ -118,14 +121,18 @@ def _candidates(
     lines: AnchoredLines, order: Int[Tensor, " r"], threshold: InlierThreshold, settings: SymmetrySettings
 ) -> Pose:
     """Motions that take a reference pair to a pair with the same invariants, without the identity."""
-    invariants = pairwise_invariants(lines.lines, lines.anchor)
+    invariants = pairwise_invariants(lines.lines, lines.anchor, order)
     partner, is_parallel = _partners(lines, order, invariants, threshold)
-    references = torch.stack([order, partner], -1).tolist()
-    counterparts = [_counterparts(lines, invariants, row, column, threshold) for row, column in references]
-    repeated = sorted((pairs for pairs in counterparts if len(pairs) > 1), key=len)  # each has itself as a counterpart
-    if 2 * len(repeated) < len(counterparts):
+    references = [_Reference.of(order, partner, invariants, index) for index in range(len(order))]
+    counterparts = [_Counterparts.of(lines, reference, threshold) for reference in references]
+    found = [
+        (int(per_row.sum()), entry, per_row) for entry, per_row in zip(counterparts, _counts(counterparts), strict=True)
+    ]
+    repeated = sorted((entry for entry in found if entry[0] > 1), key=lambda entry: entry[0])
+    if 2 * len(repeated) < len(found):  # each has itself as a counterpart
         return Pose.identity(0, dtype=torch.float32, device=str(lines.anchor.device))
-    pairs = torch.cat([pairs[: settings.max_counterparts] for pairs in repeated[: settings.solved_pairs]])
+    solved = repeated[: settings.solved_pairs]
+    pairs = torch.cat([entry.closest(per_row, settings.max_counterparts) for _, entry, per_row in solved])
     poses = _parallel_poses(lines, pairs) if is_parallel else _crossing_poses(lines, pairs, threshold)
     return poses[~_is_identity(poses, threshold)]
 
@@ -138,49 +145,115 @@ def _is_identity(poses: Pose, threshold: InlierThreshold) -> Bool[Tensor, " h"]:
 def _partners(
     lines: AnchoredLines, order: Int[Tensor, " r"], invariants: PairInvariants, threshold: InlierThreshold
 ) -> tuple[Int[Tensor, " r"], bool]:
-    """A partner of each reference line, and whether all partners are parallel.
+    """A partner of each reference line, and whether all partners are parallel; invariants are of these with all lines.
 
     A partner is long, close and at a large angle; in a map of parallel lines, it is some distance away.
     """
     size = torch.ones_like(lines.anchor[:, 0]) if lines.half_length is None else lines.half_length
-    preference = size / (0.1 + invariants.span[order].square())
-    sine = invariants.sine[order].clone()
+    preference = size / (0.1 + invariants.span.square())
+    sine = invariants.sine.clone()
     sine[torch.arange(len(order), device=order.device), order] = 0
     crossing = preference * torch.where(sine > 2 * math.sin(threshold.angle), sine, 0.0)
     if 2 * int((crossing.amax(1) > 0).sum()) >= len(order):
         return crossing.argmax(1), False
-    separate = invariants.anchor_distance[order] > _SEPARATION * threshold.distance
+    separate = invariants.anchor_distance > _SEPARATION * threshold.distance
     return (preference * separate).argmax(1), True
 
 
-def _counterparts(
-    lines: AnchoredLines, invariants: PairInvariants, row: int, column: int, threshold: InlierThreshold
-) -> Int[Tensor, "p 4"]:
-    """The pair and all pairs with its invariants, ``(row, column, row', column')``, closest first."""
-    rows, columns = (_of_like_length(lines, index, threshold) for index in (row, column))
-    block = None if len(rows) == len(columns) == len(lines) else rows[:, None] * len(lines) + columns
+@dataclass(frozen=True, eq=False)
+class _Reference:
+    """Two lines of a map and their invariants."""
 
-    def of_pairs(values: Float[Tensor, "n n"]) -> Float[Tensor, "r c"]:
-        return values if block is None else values.take(block)
+    row: int
+    column: int
+    cosine: float
+    sine: float
+    distance: float
+    span: float
 
-    def difference(values: Float[Tensor, "n n"]) -> Float[Tensor, "r c"]:
-        return (of_pairs(values) - values[row, column]).abs_()
+    @classmethod
+    def of(
+        cls,
+        order: Int[Tensor, " r"],
+        partner: Int[Tensor, " r"],
+        invariants: PairInvariants,
+        index: int,
+    ) -> _Reference:
+        """The pair of that number."""
+        row, column = int(order[index]), int(partner[index])
+        values = (invariants.cosine, invariants.sine, invariants.distance, invariants.span)
+        return _Reference(row, column, *(float(value[index, column]) for value in values))
 
-    cosine = of_pairs(invariants.cosine) * invariants.cosine[row, column]
-    turn = cosine.add_(of_pairs(invariants.sine), alpha=float(invariants.sine[row, column]))
-    same = (turn > math.cos(threshold.angle)) & (difference(invariants.distance) < threshold.distance)
-    if lines.half_length is not None:
+    def likeness(self, pairs: PairInvariants, threshold: InlierThreshold) -> Float[Tensor, "r c"]:
+        """One for pairs that have the same angle and the same distance, zero for others."""
+        turn = (pairs.cosine * self.cosine).add_(pairs.sine, alpha=self.sine).gt_(math.cos(threshold.angle))
+        return turn.mul_((pairs.distance - self.distance).abs_().lt_(threshold.distance))
+
+
+@dataclass(frozen=True, eq=False)
+class _Counterparts:
+    """The pairs of ``rows`` and ``columns`` of a map that have the invariants of a reference, itself among them.
+
+    They may be very many, so they are counted, and only the closest are listed.
+    """
+
+    lines: AnchoredLines
+    reference: _Reference
+    threshold: InlierThreshold
+    rows: Int[Tensor, " r"]
+    columns: Int[Tensor, " c"]
+
+    @classmethod
+    def of(cls, lines: AnchoredLines, reference: _Reference, threshold: InlierThreshold) -> _Counterparts:
+        """Among the lines of about the same lengths."""
+        rows, columns = (_of_like_length(lines, row, threshold) for row in (reference.row, reference.column))
+        return _Counterparts(lines, reference, threshold, rows, columns)
+
+    def likeness(self, rows: Int[Tensor, " k"], invariants: PairInvariants | None = None) -> Float[Tensor, "k c"]:
+        """One for pairs of some rows that are counterparts, zero for others."""
+        lines, threshold, reference = self.lines, self.threshold, self.reference
+        if invariants is None:
+            invariants = pairwise_invariants(lines.lines, lines.anchor, rows, self.columns)
+        like = reference.likeness(invariants, threshold)
+        if lines.half_length is None:
+            return like
         # The ends of a segment may be cut; its midpoint then moves by half of that.
-        cut = [(lines.half_length[side] - lines.half_length[of]).abs() for side, of in ((rows, row), (columns, column))]
-        same &= difference(invariants.span) < cut[0][:, None] + cut[1] + 2 * threshold.distance
-    first, second = same.nonzero().unbind(-1)
-    first, second = rows[first], columns[second]
-    order = (lines.anchor[first] - lines.anchor[row]).norm(dim=-1).argsort(stable=True)
-    given = torch.tensor([row, column], device=first.device).expand(len(first), 2)
-    return torch.cat([given, first[order, None], second[order, None]], -1)
+        cut = (lines.half_length[rows] - lines.half_length[reference.row]).abs() + 2 * threshold.distance
+        column_cut = (lines.half_length[self.columns] - lines.half_length[reference.column]).abs()
+        apart = (invariants.span - reference.span).abs_().sub_(cut[:, None])
+        return like.mul_(apart.sub_(column_cut).lt_(0))
+
+    def closest(self, per_row: Float[Tensor, " r"], count: int) -> Int[Tensor, "k 4"]:
+        """The reference and its counterparts, ``(row, column, row', column')``, at most ``count``, closest first.
+
+        ``per_row`` is the number of counterparts in each row.
+        """
+        anchor = self.lines.anchor
+        order = (anchor - anchor[self.reference.row]).norm(dim=-1)[self.rows].argsort(stable=True)
+        order = order[: int((per_row[order].cumsum(0) < count).sum()) + 1]
+        first, second = self.likeness(self.rows[order]).nonzero()[:count].unbind(-1)
+        pairs = torch.stack([self.rows[order[first]], self.columns[second]], -1)
+        return torch.cat([pairs.new_tensor([self.reference.row, self.reference.column]).expand_as(pairs), pairs], -1)
+
+
+def _counts(counterparts: Sequence[_Counterparts]) -> list[Float[Tensor, " r"]]:
+    """How many there are of each in each row; all pairs are compared, in blocks that stay in the cache."""
+    lines = counterparts[0].lines
+    if lines.half_length is not None:
+        return [torch.cat([entry.likeness(rows).sum(1) for rows in _blocks(entry)]) for entry in counterparts]
+    blocks = []
+    for rows in _blocks(counterparts[0]):  # infinite lines are all of like length, so all references share invariants
+        invariants = pairwise_invariants(lines.lines, lines.anchor, rows)
+        blocks.append(torch.stack([entry.likeness(rows, invariants).sum(1) for entry in counterparts]))
+    return list(torch.cat(blocks, 1))
+
+
+def _blocks(counterparts: _Counterparts) -> tuple[Int[Tensor, " k"], ...]:
+    return counterparts.rows.split(max(1, 2 * BLOCK_ENTRIES // max(1, len(counterparts.columns))))
 
 
 def _of_like_length(lines: AnchoredLines, row: int, threshold: InlierThreshold) -> Int[Tensor, " k"]:
+    """Rows of the lines about as long as one, itself among them."""
     if lines.half_length is None:
         return torch.arange(len(lines), device=lines.anchor.device)
     own, size = lines.half_length[row], lines.half_length
@@ -206,18 +279,19 @@ def _with_common_rotations(
 
     Two short lines determine a rotation badly, but a symmetry takes all directions of a map to directions of it.
     """
-    entries = poses.rotation.flatten(1)
-    group = torch.full_like(entries[:, 0], -1, dtype=torch.int64)
+    entries = poses.rotation.flatten(1).cpu().numpy()
+    group = np.full(len(entries), -1)
     representatives: list[int] = []
-    while len(representatives) < _MAX_ROTATIONS and bool((group < 0).any()):
-        row = int((group < 0).to(torch.uint8).argmax())
+    while len(representatives) < _MAX_ROTATIONS and (group < 0).any():
+        row = int((group < 0).argmax())
         like = (group < 0) & ((entries @ entries[row] - 1) / 2 > math.cos(threshold.angle))
         group[like] = len(representatives)
         representatives.append(row)
     if not representatives:
         return poses
     common = _agreeing(poses.rotation[representatives], lines, threshold)
-    rotation = torch.where((group < 0)[:, None, None], poses.rotation, common[group])
+    rows = torch.from_numpy(group).to(common.device)
+    rotation = torch.where((rows < 0)[:, None, None], poses.rotation, common[rows])
     moved = ((poses.rotation - rotation) @ points[..., None])[..., 0]
     return Pose(rotation, poses.translation + moved)
 
@@ -228,10 +302,13 @@ def _agreeing(
     """The rotations after a step that aligns the directions of lines with the closest directions of lines."""
     direction = lines.lines.direction
     sample = direction[:: 1 + len(direction) // _DIRECTIONS]
-    cosine = (sample @ rotation.mT) @ direction.mT  # (c, s, n)
-    best, column = cosine.abs().max(-1)
-    sign = cosine.gather(-1, column[..., None]).sign()
-    near = (best > math.cos(threshold.angle)).to(direction.dtype)[..., None]
+    columns, cosines = [], []
+    for block in rotation.split(max(1, 4 * BLOCK_ENTRIES // max(1, len(sample) * len(direction)))):
+        cosine = (sample @ block.mT) @ direction.mT  # (b, s, n)
+        columns.append(largest(cosine.abs()))
+        cosines.append(cosine.gather(-1, columns[-1][..., None]))
+    column, best = torch.cat(columns), torch.cat(cosines)
+    sign, near = best.sign(), (best.abs() > math.cos(threshold.angle)).to(direction.dtype)
     u, singular, vt = torch.linalg.svd((direction[column] * sign * near).mT @ sample)
     flip = torch.ones_like(singular)
     flip[:, 2] = torch.linalg.det(u @ vt).sign()

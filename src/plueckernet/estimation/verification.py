@@ -30,6 +30,7 @@ from torch.nn.functional import normalize
 
 from plueckernet.estimation.infinite_lines import InfiniteLines
 from plueckernet.estimation.line_grid import LineGrid
+from plueckernet.estimation.moved_lines import MovedLines
 from plueckernet.estimation.occupancy import Occupancy
 from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines, InlierThreshold, pair_residuals
 from plueckernet.geometry.pose import Pose
@@ -166,7 +167,7 @@ class MapScorer:
             return none, none
         single = Pose(pose.rotation[None], pose.translation[None]).to(torch.float32)
         covered = [
-            occupancy.coverage(motion, side.lines)[0] > _MIN_COVERAGE
+            occupancy.coverage(MovedLines.of(motion, side.lines))[0] > _MIN_COVERAGE
             for occupancy, motion, side in zip(
                 reversed(self._occupancies), (single, single.inverse()), (self._source, self._target), strict=True
             )
@@ -207,8 +208,9 @@ class MapScorer:
     def _sums(self, poses: Pose, source: _WeightedLines, target: _WeightedLines) -> tuple[Tensor, ...]:
         explained, expected = [], []
         for moved, motion, other in ((source, poses, 1), (target, poses.inverse(), 0)):
-            fit = (1 - self._grids[other].misfit(motion, moved.lines)).clamp_min_(0)
-            covered = torch.maximum(self._occupancies[other].coverage(motion, moved.lines), fit)
+            lines = MovedLines.of(motion, moved.lines)
+            fit = (1 - self._grids[other].misfit(lines)).clamp_min_(0)
+            covered = torch.maximum(self._occupancies[other].coverage(lines), fit)
             explained.append(fit @ moved.weight)
             expected.append(covered @ moved.weight)
         return *explained, *expected
@@ -238,7 +240,7 @@ def _weights(lines: AnchoredLines, bundle: InlierThreshold) -> Float[Tensor, " n
         return torch.ones_like(lines.anchor[:, 0])
     identity = Pose.identity(1, dtype=torch.float32, device=str(lines.anchor.device))
     blocks = torch.arange(len(lines), device=lines.anchor.device).split(max(1, 4 * BLOCK_ENTRIES // len(lines)))
-    sizes = torch.cat([(pair_residuals(identity, lines[rows], lines, bundle)[0] < 1).sum(1) for rows in blocks])
+    sizes = torch.cat([pair_residuals(identity, lines[rows], lines, bundle)[0].lt_(1).sum(1) for rows in blocks])
     weight = 1 / sizes.clamp_min(1)
     return weight / weight.mean()
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from scipy.spatial import cKDTree
 
 from plueckernet.errors import InputError, ShapeError
@@ -40,6 +40,7 @@ from plueckernet.extraction.planes import Planes, PlaneSettings, grow_planes
 from plueckernet.extraction.segments import MergeSettings, merged
 from plueckernet.extraction.tiles import Points, TileSettings, tiled
 from plueckernet.extraction.visibility import Viewpoint, VisibilitySettings
+from plueckernet.geometry.arrays import ArrayLike, as_floats
 from plueckernet.parallel import Executor, InlineExecutor
 from plueckernet.settings import check_at_least, check_positive
 
@@ -161,7 +162,7 @@ class _Cloud:
 
 
 def extract_lines(
-    points: Float[np.ndarray, "n 3"] | str | Path,
+    points: ArrayLike | str | Path,
     settings: PointCloudSettings = PointCloudSettings(),
     progress: Callable[[float], None] | None = None,
     *,
@@ -173,7 +174,8 @@ def extract_lines(
     Clouds of more than ``settings.tile_points`` points are processed tile by tile over a temporary file.
 
     Args:
-        points: Coordinates in metres, or a file of them (see `read_points`); points that are not finite are left out.
+        points: Coordinates in metres, `(n, 3)`: an array, a list or a tensor; or a file of them (see `read_points`).
+            Points that are not finite are left out.
         settings: See :class:`PointCloudSettings`.
         progress: Called from time to time with the fraction done, in [0, 1].
         format: Format of a file, one of the names in `CLOUD_FORMATS`; by default content and suffix decide.
@@ -204,7 +206,9 @@ def _tile_work(
     return segments, scale
 
 
-def _array_chunks(points: Float[np.ndarray, "n 3"]) -> Iterator[Points]:
+def _array_chunks(points: ArrayLike) -> Iterator[Points]:
+    if not isinstance(points, np.ndarray):  # an array may be larger than the memory
+        points = as_floats(points, "points", ("n", 3)).detach().cpu().numpy()
     if points.ndim != 2 or points.shape[1] != 3:
         raise ShapeError("points", ("n", 3), points.shape)
     for start in range(0, len(points), CHUNK):

@@ -48,8 +48,8 @@ def _from_array(values: ArrayLike, name: str) -> Tensor:
     """A copy, because a tensor cannot share the memory of a read-only or reversed array."""
     try:
         array = np.array(values)
-    except (TypeError, ValueError) as error:  # rows of different lengths
-        raise InputError(f"{name}: expected numbers, got {type(values).__name__}: {error}") from None
+    except (TypeError, ValueError):
+        raise InputError(f"{name}: expected numbers in rows of one length, got a {type(values).__name__}") from None
     if array.dtype.kind not in "fiu":
         raise InputError(f"{name}: expected numbers, got {type(values).__name__} of {array.dtype}")
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:

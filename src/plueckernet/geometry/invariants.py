@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from plueckernet.geometry.lines import LineSet
@@ -18,7 +18,7 @@ _MIN_SINE = 0.05  # sine of the angle below which the common perpendicular is do
 
 @dataclass(frozen=True, eq=False)
 class PairInvariants:
-    """Invariants of ordered pairs ``(i, j)`` of lines: ``r`` lines of a set with all ``n`` lines of it."""
+    """Invariants of ordered pairs ``(i, j)`` of lines: ``r`` lines of a set with ``n`` lines of it."""
 
     cosine: Float[Tensor, "*batch r n"]  # |cos| of the angle
     sine: Float[Tensor, "*batch r n"]
@@ -29,23 +29,26 @@ class PairInvariants:
 
 
 def pairwise_invariants(
-    lines: LineSet, anchors: Float[Tensor, "*batch n 3"], rows: slice = slice(None)
+    lines: LineSet,
+    anchors: Float[Tensor, "*batch n 3"],
+    rows: slice | Int[Tensor, " r"] = slice(None),
+    columns: slice | Int[Tensor, " c"] = slice(None),
 ) -> PairInvariants:
-    """Invariants of all pairs, or of some rows with all lines, as matrix products.
+    """Invariants of all pairs, or of some rows with all lines or with some, as matrix products.
 
     With directions ``d``, moments ``m`` and anchors ``a``: ``|d_i . d_j|``; the distance of two skew lines
     ``|d_i . m_j + d_j . m_i| / |d_i x d_j|``, of two nearly parallel lines ``|d_i x (a_j - a_i)|``; and the anchor
     of ``j`` in cylindrical coordinates about line ``i``.
     """
-    d, m = lines.direction, lines.moment
-    own, own_moment, own_anchor = d[..., rows, :], m[..., rows, :], anchors[..., rows, :]
-    ones = torch.ones_like(anchors[..., :1])
-    square = anchors.square().sum(-1, keepdim=True)
+    own, own_moment, own_anchor = (x[..., rows, :] for x in (lines.direction, lines.moment, anchors))
+    d, m, anchors = (x[..., columns, :] for x in (lines.direction, lines.moment, anchors))
+    ones, own_ones = torch.ones_like(anchors[..., :1]), torch.ones_like(own_anchor[..., :1])
+    square, own_square = (x.square().sum(-1, keepdim=True) for x in (anchors, own_anchor))
     cosine = (own @ d.mT).abs_().clamp_(max=1)
     sine = cosine.square().neg_().add_(1).sqrt_()
     homogeneous = torch.cat([anchors, ones, square], -1).mT  # (*, 5, n)
     along = (torch.cat([own, -(own * own_anchor).sum(-1, keepdim=True)], -1) @ homogeneous[..., :4, :]).abs_()
-    span_terms = torch.cat([-2 * own_anchor, square[..., rows, :], ones[..., rows, :]], -1)
+    span_terms = torch.cat([-2 * own_anchor, own_square, own_ones], -1)
     span = (span_terms @ homogeneous).clamp_min_(0)  # still squared
     anchor_distance = torch.addcmul(span, along, along, value=-1).clamp_min_(0).sqrt_()
     skew = torch.cat([own, own_moment], -1) @ torch.cat([m, d], -1).mT

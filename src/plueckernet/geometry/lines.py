@@ -7,8 +7,7 @@ A line is a unit direction ``d`` and a moment ``m = p x d``, where ``p`` is any 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -162,11 +161,12 @@ class LineSet:
         kept = {name: None if value is None else value.expand(direction.shape[:-1]) for name, value in known.items()}
         return LineSet(direction, moment, endpoints, **kept)
 
-    def shifted(self, offset: Float[Tensor, "*batch 3"]) -> LineSet:
+    def shifted(self, offset: ArrayLike) -> LineSet:
         """Subtract ``offset``, for example to remove the origin of a national grid.
 
         Segments are shifted by their endpoints, so a large offset costs no precision.
         """
+        offset = as_floats(offset, "offset", (3,)).to(self.direction)
         if self.endpoints is not None:
             endpoints = self.endpoints - offset[..., None, None, :]
             moment = torch.linalg.cross(endpoints.mean(-2), self.direction)
@@ -193,12 +193,13 @@ class LineSet:
 
     def replaced(self, **changes: Tensor | None) -> LineSet:
         """A copy with some fields replaced."""
-        return LineSet(**(self._asdict() | changes))
+        return LineSet(**(self.__dict__ | changes))
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> LineSet:
         """A copy with ``change`` applied to each tensor."""
-        values = self._asdict()
-        return self.replaced(**{name: change(value) for name, value in values.items() if value is not None})
+        rest = self.endpoints, self.ids, self.mask, self.sigma, self.views
+        changed = (None if value is None else change(value) for value in rest)
+        return LineSet(change(self.direction), change(self.moment), *changed)
 
     def to(self, where: torch.device | torch.dtype | str) -> LineSet:
         """Move to a device or a floating dtype; ids and mask keep their types."""
@@ -209,13 +210,12 @@ class LineSet:
         """A subset of one (unbatched) set; lines without ids get their index as id."""
         if self.direction.ndim != 2:
             raise InputError("only an unbatched LineSet can be indexed; index its tensors instead")
+        if isinstance(index, Tensor) and index.dtype == torch.bool and index.shape == self.direction.shape[:1]:
+            index = index.nonzero()[:, 0]  # once, not for each tensor
         named = self if self.ids is not None else self.replaced(ids=_arange(self))
         return named.mapped(lambda tensor: tensor[index])
 
     # Private
-
-    def _asdict(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def _segments(self) -> Tensor:
         if self.endpoints is None:

@@ -81,8 +81,9 @@ class Pose:
         return Pose(rotation_from_quaternion(quaternion), shift * translation)
 
     @classmethod
-    def exp(cls, xi: Float[Tensor, "*batch 6"]) -> Pose:
-        """The motion reached by following the twist ``xi = (omega, tau)`` for unit time."""
+    def exp(cls, xi: ArrayLike) -> Pose:
+        """The motion reached by following the twist ``xi = (omega, tau)``, ``(*batch, 6)``, for unit time."""
+        xi = as_floats(xi, "xi", (6,))
         omega, tau = xi[..., :3], xi[..., 3:]
         a, b, c = _rodrigues_coefficients(omega)
         cross = skew(omega)
@@ -123,9 +124,10 @@ class Pose:
         """Move points; with a batch of poses ``(*batch,)`` the points are ``(*batch, n, 3)`` or ``(n, 3)``."""
         return points @ self.rotation.mT + self.translation[..., None, :]
 
-    def angle_to(self, other: Pose) -> Float[Tensor, "*batch"]:
-        """Angle of the rotation between two poses, in radians; exact for small angles too."""
-        difference = self.rotation.mT @ other.rotation
+    def angle_to(self, other: Pose | ArrayLike) -> Float[Tensor, "*batch"]:
+        """Angle of the rotation between two poses, or to a matrix, in radians; exact for small angles too."""
+        pose = other if isinstance(other, Pose) else Pose.from_matrix(other).to(self.rotation.dtype)
+        difference = self.rotation.mT @ pose.rotation
         return rotation_log(difference).norm(dim=-1)
 
     def to(self, where: torch.device | torch.dtype | str) -> Pose:
@@ -173,8 +175,9 @@ class Similarity:
     translation: Float[Tensor, "*batch 3"]
 
     @classmethod
-    def from_pose(cls, pose: Pose, scale: float = 1.0) -> Similarity:
-        """A pose seen as a similarity of the given scale."""
+    def from_pose(cls, pose: Pose | ArrayLike, scale: float = 1.0) -> Similarity:
+        """A pose, or its matrix, seen as a similarity of the given scale."""
+        pose = pose if isinstance(pose, Pose) else Pose.from_matrix(pose)
         return Similarity(torch.full_like(pose.translation[..., 0], scale), pose.rotation, pose.translation)
 
     @classmethod
@@ -196,8 +199,9 @@ class Similarity:
         return Pose(self.rotation, self.translation)
 
     @classmethod
-    def exp(cls, xi: Float[Tensor, "*batch 7"]) -> Similarity:
-        """The similarity reached by following ``xi = (omega, tau, log scale)`` for unit time."""
+    def exp(cls, xi: ArrayLike) -> Similarity:
+        """The similarity reached by following ``xi = (omega, tau, log scale)``, ``(*batch, 7)``, for unit time."""
+        xi = as_floats(xi, "xi", (7,))
         omega, tau, sigma = xi[..., :3], xi[..., 3:6], xi[..., 6]
         return Similarity(sigma.exp(), rotation_exp(omega), _matvec(_similarity_jacobian(omega, sigma), tau))
 
@@ -254,7 +258,7 @@ def _moved(motion: Pose | Similarity, other: Any) -> Any:
     """
     if not isinstance(other, Tensor) and isinstance(other, Movable):
         return other.moved_by(motion)
-    points = as_floats(other, "points", (3,))
+    points = as_floats(other, "points", ("n", 3), (3,))
     kind = torch.promote_types(points.dtype, motion.rotation.dtype)
     exact = motion if motion.rotation.dtype == kind else motion.to(kind)
     moved = exact.act(points.to(kind))

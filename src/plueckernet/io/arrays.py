@@ -21,7 +21,7 @@ from torch import Tensor
 from plueckernet.errors import FormatError
 from plueckernet.geometry.lines import LineSet
 from plueckernet.io.atomic import atomic_write_bytes
-from plueckernet.io.source import RawLines, Source
+from plueckernet.io.source import POINT_CLOUD, POINT_COLUMNS, RawLines, Source
 
 NPY_MAGIC = b"\x93NUMPY"
 ZIP_MAGIC = b"PK\x03\x04"
@@ -158,7 +158,8 @@ def _named_segments(members: dict[str, _Member], source: Source) -> RawLines:
 
 def _check_shape(shape: tuple[int, ...], name: str, source: Source) -> None:
     if shape[1:] not in _SEGMENT_SHAPES:
-        raise source.error(f"{name}: expected shape (n, 6) or (n, 2, 3), found {shape}")
+        cloud = f" ({POINT_CLOUD})" if len(shape) == 2 and shape[1] in POINT_COLUMNS else ""
+        raise source.error(f"{name}: expected shape (n, 6) or (n, 2, 3), found {shape}{cloud}")
 
 
 def _segments(values: Shaped[np.ndarray, "*shape"], name: str, source: Source) -> RawLines:

@@ -1,79 +1,142 @@
-"""Whether the binary files of a COLMAP model hold as much as they declare: COLMAP itself reads on at their end."""
+"""The binary files of a COLMAP model, as pieces with and without coordinates: one description of their layout.
+
+All numbers are little endian. A file begins with the number of its records as uint64. A pose is a quaternion w x y z
+and a translation, seven doubles. COLMAP itself reads on at the end of a file that declares more than it has.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from enum import Enum, auto
 from pathlib import Path
+from typing import BinaryIO
 
-from plueckernet.io.files import read_bytes
+from plueckernet.errors import FormatError
+from plueckernet.io.files import check_regular
 from plueckernet.io.source import Source
 
-_POSE = 7 * 8  # bytes of a quaternion and a translation
+_POSE = 7 * 8  # bytes
 _SENSOR = 4 + 4  # type and number
-_CAMERA = 4 + 4 + 8 + 8  # number, kind, width, height; parameters follow
+_CAMERA = 4 + 4 + 8 + 8  # number, kind, width, height; as many parameters as the kind has follow
+
+
+class PieceKind(Enum):
+    """What a piece of a file has."""
+
+    WORLD_POSE = auto()  # of a camera or rig: camera_T_world
+    SENSOR_POSE = auto()  # of a sensor in its rig: sensor_T_rig
+    POINT = auto()  # three doubles
+    OTHER = auto()  # numbers, names, features, tracks
+
+
+Piece = tuple[PieceKind, bytes]
 
 
 def check_model(folder: Path) -> None:
-    """Raise :class:`FormatError` if a binary file of a model ends before what it declares."""
-    for name, skip in _RECORDS.items():
+    """Raise :class:`FormatError` if a binary file of a model has less, or more, than it declares."""
+    cameras = folder / "cameras.bin"
+    if cameras.is_file():
+        with _opened(cameras) as reader:
+            for _ in range(reader.number(8)[0]):
+                reader.take(_CAMERA)
+    for name in RECORDS:
         if (folder / name).is_file():
-            walk = _Walk(folder / name)
-            for _ in range(walk.number(8)):
-                skip(walk)
+            for _ in pieces(folder / name):
+                pass
 
 
-class _Walk:
-    """A place in a file, beyond whose end nothing is."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._data, self._place = path, read_bytes(path), 0
-
-    def skip(self, size: int) -> None:
-        self._place += size
-        if self._place > len(self._data):
-            raise Source(self._path).error("the file ends too early")
-
-    def number(self, size: int) -> int:
-        self.skip(size)
-        return int.from_bytes(self._data[self._place - size : self._place], "little")
-
-    def skip_name(self) -> None:
-        end = self._data.find(b"\0", self._place)
-        self.skip((end if end >= 0 else len(self._data)) + 1 - self._place)
+def pieces(path: Path) -> Iterator[Piece]:
+    """All bytes of a file of `RECORDS`, in their order; a file that is damaged raises :class:`FormatError`."""
+    with _opened(path) as reader:
+        count, data = reader.number(8)
+        yield PieceKind.OTHER, data
+        for _ in range(count):
+            yield from RECORDS[path.name](reader)
+        reader.end()
 
 
-def _camera(walk: _Walk) -> None:
-    walk.skip(_CAMERA)
+class _Reader:
+    """A file that is read piece by piece, and never beyond its end."""
+
+    def __init__(self, path: Path, handle: BinaryIO) -> None:
+        self._source, self._handle, self._left = Source(path), handle, path.stat().st_size
+
+    def __enter__(self) -> _Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._handle.close()
+
+    def take(self, size: int) -> bytes:
+        self._left -= size
+        if self._left < 0:  # before memory is allocated for it
+            raise self._source.error("the file ends too early")
+        return self._handle.read(size)
+
+    def number(self, size: int) -> tuple[int, bytes]:
+        data = self.take(size)
+        return int.from_bytes(data, "little"), data
+
+    def counted(self, count_size: int, size: int) -> bytes:
+        """A count and as many items of a size."""
+        count, data = self.number(count_size)
+        return data + self.take(count * size)
+
+    def name(self) -> bytes:
+        characters = bytearray()
+        while not characters.endswith(b"\0"):
+            characters += self.take(1)
+        return bytes(characters)
+
+    def end(self) -> None:
+        if self._left:
+            raise self._source.error(f"expected the end, found {self._left} more bytes")
 
 
-def _rig(walk: _Walk) -> None:
-    walk.skip(4)
-    sensors = walk.number(4)
-    walk.skip(_SENSOR if sensors else 0)
+def _opened(path: Path) -> _Reader:
+    check_regular(path)
+    try:
+        return _Reader(path, path.open("rb"))
+    except OSError as error:
+        raise FormatError(path, (error.strerror or str(error)).lower()) from error
+
+
+def _rig(reader: _Reader) -> Iterator[Piece]:
+    yield PieceKind.OTHER, reader.take(4)
+    sensors, data = reader.number(4)
+    yield PieceKind.OTHER, data + reader.take(_SENSOR if sensors else 0)
     for _ in range(sensors - 1):
-        walk.skip(_SENSOR)
-        walk.skip(_POSE if walk.number(1) else 0)
+        yield PieceKind.OTHER, reader.take(_SENSOR)
+        has_pose, data = reader.number(1)
+        yield PieceKind.OTHER, data
+        if has_pose:
+            yield PieceKind.SENSOR_POSE, reader.take(_POSE)
 
 
-def _frame(walk: _Walk) -> None:
-    walk.skip(4 + 4 + _POSE)
-    walk.skip(walk.number(4) * (_SENSOR + 8))
+def _frame(reader: _Reader) -> Iterator[Piece]:
+    yield PieceKind.OTHER, reader.take(4 + 4)  # numbers of the frame and of the rig
+    yield PieceKind.WORLD_POSE, reader.take(_POSE)
+    yield PieceKind.OTHER, reader.counted(4, _SENSOR + 8)  # with the number of its data
 
 
-def _image(walk: _Walk) -> None:
-    walk.skip(4 + _POSE + 4)
-    walk.skip_name()
-    walk.skip(walk.number(8) * 24)  # x, y and number of the point in space
+def _image(reader: _Reader) -> Iterator[Piece]:
+    yield PieceKind.OTHER, reader.take(4)
+    yield PieceKind.WORLD_POSE, reader.take(_POSE)
+    yield PieceKind.OTHER, reader.take(4) + reader.name()  # the camera
+    yield PieceKind.OTHER, reader.counted(8, 24)  # x, y and number of the point in space
 
 
-def _point(walk: _Walk) -> None:
-    walk.skip(8 + 3 * 8 + 3 + 8)
-    walk.skip(walk.number(8) * 8)  # image and point of each observation
+def _point(reader: _Reader) -> Iterator[Piece]:
+    yield PieceKind.OTHER, reader.take(8)
+    yield PieceKind.POINT, reader.take(3 * 8)
+    yield PieceKind.OTHER, reader.take(3 + 8)  # colour and error
+    yield PieceKind.OTHER, reader.counted(8, 8)  # image and point of each observation
 
 
-_RECORDS = {
-    "cameras.bin": _camera,
+RECORDS: dict[str, Callable[[_Reader], Iterator[Piece]]] = {
     "rigs.bin": _rig,
     "frames.bin": _frame,
     "images.bin": _image,
     "points3D.bin": _point,
 }
+"""How the records of each file are read; cameras have no coordinates."""

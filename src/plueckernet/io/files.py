@@ -1,4 +1,4 @@
-"""Reading whole small files: only regular ones, and every failure as a `FormatError`."""
+"""Reading whole small files, only regular ones, and making folders: every failure is an error of ours."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from plueckernet.errors import FormatError
+from plueckernet.errors import FormatError, InputError
 
 
 def check_regular(path: Path) -> None:
@@ -55,3 +55,11 @@ def parsed_json(text: str, path: str | Path) -> Any:
         raise FormatError(path, "not JSON: nested too deeply") from None
     except ValueError as error:  # a number of thousands of digits
         raise FormatError(path, f"not JSON: {error}") from None
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder for outputs, with those above it, if it does not exist."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be created: {error.strerror or error}") from error

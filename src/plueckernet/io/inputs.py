@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from plueckernet.errors import InputError
 from plueckernet.geometry.lines import LineSet
 from plueckernet.io.reading import read_lines
 
@@ -18,4 +20,6 @@ def as_lines(lines: LinesLike) -> LineSet:
         return lines
     if isinstance(lines, str | Path):
         return read_lines(lines)
+    if lines is None or isinstance(lines, Mapping | bytes):
+        raise InputError(f"expected lines, the path of a file, or end points, got {type(lines).__name__}")
     return LineSet.from_segments(lines)

@@ -21,6 +21,7 @@ from jaxtyping import Float64
 from plueckernet.errors import InputError
 from plueckernet.geometry.lines import LineSet
 from plueckernet.io.atomic import atomic_write, atomic_write_bytes
+from plueckernet.io.files import make_folder
 from plueckernet.io.source import RawLines, Source, is_count, is_number, shown
 
 FOLDER = "structures"
@@ -96,10 +97,7 @@ def write(path: Path, lines: LineSet) -> None:
 
 def write_structures(folder: Path, tracks: list[LineTrack]) -> None:
     """Write a folder `structures`; of the files that LIMAP needs, those that exist stay, the others are empty."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be created: {error.strerror}") from error
+    make_folder(folder)
     for name in _EMPTY:
         if not (folder / f"{name}.bin").exists():
             with atomic_write_bytes(folder / f"{name}.bin") as handle:

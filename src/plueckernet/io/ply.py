@@ -16,7 +16,7 @@ from jaxtyping import Float64, Int64, Shaped
 
 from plueckernet.io.atomic import atomic_write_bytes
 from plueckernet.io.edges import ring_edges, unique_edges
-from plueckernet.io.source import RawLines, Source, is_count, numbers, shown
+from plueckernet.io.source import POINT_CLOUD, RawLines, Source, is_count, numbers, shown
 
 _TYPES = {
     "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4",
@@ -74,7 +74,7 @@ def read(source: Source) -> RawLines:
     names = [element.name for element in header.elements]
     wanted = "edge" if "edge" in names else "face"
     if names == ["vertex"]:
-        raise source.error("a point cloud, not lines: `plueckernet extract` finds the lines in it")
+        raise source.error(POINT_CLOUD)
     if "vertex" not in names or wanted not in names:
         raise source.error(f"no edges or faces between vertices, only: {', '.join(names) or 'nothing'}")
     last = max(names.index("vertex"), names.index(wanted))

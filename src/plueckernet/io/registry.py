@@ -12,7 +12,7 @@ from jaxtyping import Float64
 from plueckernet.errors import InputError
 from plueckernet.geometry.lines import LineSet
 from plueckernet.io import arrays, cityjson, dxf, gml, ifc, limap, limap2, line3dpp, mesh, obj, ply, table
-from plueckernet.io.source import RawLines, Source
+from plueckernet.io.source import POINT_CLOUD, RawLines, Source
 
 _CLOUD_SIGNATURES = (b"LASF", b"ASTM-E57", b"# .PCD", b"VERSION")
 SegmentWriter = Callable[[Path, Float64[np.ndarray, "n 2 3"]], None]
@@ -88,7 +88,7 @@ def format_of_content(source: Source) -> Format:
     """The format of a file by its content, otherwise by its suffix; the reader then reports the problem."""
     recognised = next((known for known in FORMATS if known.recognises(source)), None) or format_of_suffix(source.path)
     if recognised is None and source.head.startswith(_CLOUD_SIGNATURES):
-        raise source.error("a point cloud, not lines: `plueckernet extract` finds the lines in it")
+        raise source.error(POINT_CLOUD)
     if recognised is None:
         kind = "binary" if source.is_binary else "text"
         raise source.error(f"unrecognised {kind}; known formats: {', '.join(known.name for known in FORMATS)}")

@@ -19,6 +19,8 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 _HEAD_BYTES = 1 << 16  # larger than any header or first row in practice
 _LINES_PER_REPORT = 1 << 15  # lines between two progress reports
 MAX_LINES = 2_000_000  # of blocks, templates and compressed arrays; less than 1 GB of memory
+POINT_COLUMNS = (3, 4)  # of points, without and with an intensity; segments have six
+POINT_CLOUD = "a point cloud, not lines: `plueckernet extract` finds the lines in it"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 

@@ -16,7 +16,7 @@ from jaxtyping import Float64
 
 from plueckernet.io.atomic import atomic_write
 from plueckernet.io.rows import write_rows
-from plueckernet.io.source import RawLines, Source, check_decimal_point, is_number, numbers
+from plueckernet.io.source import POINT_CLOUD, POINT_COLUMNS, RawLines, Source, check_decimal_point, is_number, numbers
 
 COLUMNS = ("x1", "y1", "z1", "x2", "y2", "z2")
 _Pick = Callable[[list[str]], Sequence[str]]
@@ -53,12 +53,13 @@ def read(source: Source) -> RawLines:
             names = _split(row, separator)
             if not any(map(_starts_number, names)):
                 if {"x", "y", "z"} <= {name.strip("\"'").lower() for name in names}:
-                    raise source.error("columns x, y, z: a point cloud, not lines; see `plueckernet extract`", number)
+                    raise source.error(f"columns x, y, z: {POINT_CLOUD}", number)
                 width, pick = _header(names)
                 continue
         fields = row.split(separator)
         if len(fields) != width:
-            raise source.error(f"expected {width} columns, found {len(fields)}", number)
+            cloud = f" ({POINT_CLOUD})" if len(fields) in POINT_COLUMNS and not values else ""
+            raise source.error(f"expected {width} columns, found {len(fields)}{cloud}", number)
         try:
             values.extend(map(float, pick(fields)))
         except ValueError:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -16,7 +17,8 @@ from plueckernet.geometry import LineSet, Pose, Similarity
 from plueckernet.io.inputs import LinesLike, as_lines
 from plueckernet.merging import sim3
 
-MapsLike = Sequence[LinesLike] | Mapping[str, LinesLike]
+MapsLike = Any
+"""Maps as `register` takes them, in a list or by name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,8 @@ class MapHeap:
     @classmethod
     def of(cls, maps: MapsLike, same_unit: bool = True) -> MapHeap:
         """Read and check the maps."""
+        if isinstance(maps, str | Path | LineSet) or not isinstance(maps, Iterable):
+            raise InputError(f"align: expected maps in a list or by name, got {type(maps).__name__}")
         named = dict(maps) if isinstance(maps, Mapping) else dict(zip(_names(maps), maps, strict=True))
         if not named:
             raise InputError("align: there are no maps")
@@ -67,7 +71,7 @@ def map_radius(lines: LineSet) -> Float[Tensor, ""]:
     return (anchor - anchor.median(0).values).norm(dim=-1).median().clamp_min(1e-9)
 
 
-def _names(maps: Sequence[LinesLike]) -> list[str]:
+def _names(maps: Iterable[LinesLike]) -> list[str]:
     """Paths as they are given, other maps by their number; equal names get a number too."""
     names: list[str] = []
     for number, lines in enumerate(maps):

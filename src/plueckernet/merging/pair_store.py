@@ -7,10 +7,10 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from plueckernet.errors import FormatError, InputError
+from plueckernet.errors import FormatError
 from plueckernet.geometry import LineSet
 from plueckernet.io.atomic import atomic_write
-from plueckernet.io.files import read_json
+from plueckernet.io.files import make_folder, read_json
 from plueckernet.merging.edges import MapEdge
 from plueckernet.result import RegistrationResult
 
@@ -26,10 +26,7 @@ class PairStore:
         self._digests = [_digest(lines) for lines in maps]
         self._made_with = made_with
         if folder is not None:
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InputError(f"{folder}: cannot be created: {error.strerror}") from error
+            make_folder(folder)
 
     def path(self, source: int, target: int) -> Path | None:
         """The file of a pair."""

@@ -19,6 +19,7 @@ from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.similarity import Transform
 from plueckernet.interop.colmap import SOURCE_FOLDER, merge_reconstructions, read_reconstruction, to_sim3d
 from plueckernet.io import ReadReport
+from plueckernet.io.files import make_folder
 from plueckernet.io.inputs import LinesLike, as_lines
 from plueckernet.io.limap2 import FOLDER, LineTrack, lines_file, read_tracks, tracks_of, write_structures
 from plueckernet.io.limap_structures import StructureNumbers, write_joined
@@ -115,10 +116,7 @@ def read_model(path: Path, report: ReadReport) -> LineModel:
 
 def write_models(out: Path, source: LineModel, target: LineModel, target_T_source: Transform) -> list[str]:
     """Write the moved source and the merged model into a folder, whole or not at all; returns notes for the user."""
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{out}: cannot be created: {error.strerror}") from error
+    make_folder(out.parent)
     moved = _moved(source, target_T_source)
     merged = merge_reconstructions(moved.reconstruction, target.reconstruction)
     lines = _after(target.tracks, moved.tracks)

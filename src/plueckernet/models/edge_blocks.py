@@ -17,7 +17,7 @@ from torch.nn.functional import embedding_bag
 
 from plueckernet.models.attention import mask_bias
 
-BLOCK_EDGES = 1 << 15  # per block; fewer would cost more in calls than they save in the cache
+BLOCK_EDGES = 1 << 13  # per block; the memory of a block stays in the cache of a core
 TABLE_ROWS = 1024  # per function: all tables fit the cache of a core, and the error is 1e-4 of a weight
 FUNCTIONS = 5  # tabulated: of the gap, two anchor distances, the span and the angle
 
@@ -141,30 +141,33 @@ class EdgeBlock:
         position.clamp_(0, TABLE_ROWS - 1.001)  # every row that is read has a next row
 
 
-def channels_of_set(
-    products: Products, weights: EdgeWeights, out: Float[Tensor, "c n n"]
-) -> Float[Tensor, "n averages"]:
-    """Biases and filters between all lines of a set, written to ``out``; returns averages around each line."""
-    n = out.shape[-1]
-    pooled = out.new_empty(n, len(weights.decay) * len(weights.second[0]))
-    for rows, block in blocks_of_lines(n, n, weights):
-        torch.bmm(products.own[:, rows], products.near, out=block.products[:5].unflatten(1, (-1, n)))
-        pooled[rows] = block.channels(out[:, rows])
-    return pooled
+class EdgeBlocks:
+    """Blocks of lines, of which those of the same size use the same memory."""
 
+    def __init__(self, weights: EdgeWeights) -> None:
+        self._weights = weights
+        self._blocks: dict[int, EdgeBlock] = {}
 
-def blocks_of_lines(n: int, k: int, weights: EdgeWeights) -> Iterator[tuple[slice, EdgeBlock]]:
-    """Slices of ``n`` lines with ``k`` edges each, with the memory for a block."""
-    if not n:
-        return
-    count = -(-n * k // BLOCK_EDGES)  # rounded up
-    step = -(-n // count)
-    block = EdgeBlock(weights, min(step, n) * k)
-    for start in range(0, n, step):
-        rows = slice(start, min(start + step, n))
-        if rows.stop - start < step:
-            block = EdgeBlock(weights, (n - start) * k)
-        yield rows, block
+    def of_lines(self, n: int, k: int) -> Iterator[tuple[slice, EdgeBlock]]:
+        """Slices of ``n`` lines with ``k`` edges each, with the memory for a block."""
+        if not n:
+            return
+        step = -(-n // -(-n * k // BLOCK_EDGES))  # both rounded up: blocks of about the same size
+        for start in range(0, n, step):
+            rows = slice(start, min(start + step, n))
+            edges = (rows.stop - start) * k
+            if edges not in self._blocks:
+                self._blocks[edges] = EdgeBlock(self._weights, edges)
+            yield rows, self._blocks[edges]
+
+    def channels_of_set(self, products: Products, out: Float[Tensor, "c n n"]) -> Float[Tensor, "n averages"]:
+        """Biases and filters between all lines of a set, written to ``out``; returns averages around each line."""
+        n, weights = out.shape[-1], self._weights
+        pooled = out.new_empty(n, len(weights.decay) * len(weights.second[0]))
+        for rows, block in self.of_lines(n, n):
+            torch.bmm(products.own[:, rows], products.near, out=block.products[:5].unflatten(1, (-1, n)))
+            pooled[rows] = block.channels(out[:, rows])
+        return pooled
 
 
 _gelu_in_place, _gelu_to = torch.ops.aten.gelu_, torch.ops.aten.gelu.out

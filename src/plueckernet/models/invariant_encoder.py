@@ -15,9 +15,8 @@ from plueckernet.geometry import LineSet
 from plueckernet.models.attention import Edges, mask_bias, sparse_neighbours
 from plueckernet.models.edge_blocks import (
     TABLE_ROWS,
+    EdgeBlocks,
     EdgeWeights,
-    blocks_of_lines,
-    channels_of_set,
 )
 from plueckernet.models.line_invariants import (
     HALF_WEIGHT_SINE,
@@ -33,6 +32,7 @@ from plueckernet.models.line_invariants import (
 from plueckernet.models.mlp import MLP
 from plueckernet.models.neighbours import gather_lines, nearest_neighbours
 from plueckernet.models.packed import SetEdges
+from plueckernet.models.prepared_weights import PreparedWeights
 
 _RADII = (1.0, 3.0, 9.0)  # Gaussian radii of the averages over edges, in units of the scale; filters use the middle one
 _MIN_RADIAL, _MAX_RADIAL = 0.02, 50.0  # range of the radial functions, in units of the scale
@@ -76,6 +76,7 @@ class InvariantEncoder(nn.Module):
         super().__init__()
         self.config = config
         self.radii = _RADII if config.local else (torch.inf,)
+        self._prepared = PreparedWeights()
         edge = config.edge_channels
         shortest, longest = torch.tensor([_MIN_RADIAL, _MAX_RADIAL]).log().tolist()
         self.register_buffer("angle_centres", torch.linspace(0, torch.pi / 2, config.angular), persistent=False)
@@ -109,12 +110,12 @@ class InvariantEncoder(nn.Module):
         each set the edges of all layers.
         """
         placed = self._placed(lines)
-        weights, edges = self._edge_weights(placed.mode), []
+        blocks, edges = EdgeBlocks(self._edge_weights(placed.mode)), []
         pooled = self.head.weight.new_zeros(*placed.centred.along.shape, len(self.radii) * self.config.edge_channels)
         for i, index in enumerate(real):
             products = edge_products(CentredLines(*(value[i, index] for value in placed.centred)))
             channels = self.head.weight.new_empty(sum(self._channels()), len(index), len(index))
-            pooled[i, index] = channels_of_set(products, weights, channels)
+            pooled[i, index] = blocks.channels_of_set(products, channels)
             bias, filters = channels.split(self._channels())
             edges.append([SetEdges(of_layer, filters) for of_layer in bias.split(self.config.heads)])
         x = self._line_features(pooled, lines, placed)
@@ -169,10 +170,10 @@ class InvariantEncoder(nn.Module):
         sets, n, k = index.shape
         channels = self.head.weight.new_empty(sets, sum(self._channels()), n, k)
         pooled = channels.new_empty(sets, n, len(self.radii) * self.config.edge_channels)
-        weights = self._edge_weights(placed.mode)
+        blocks = EdgeBlocks(self._edge_weights(placed.mode))
         for i in range(sets):
             products = edge_products(CentredLines(*(value[i] for value in placed.centred)))
-            for rows, block in blocks_of_lines(n, k, weights):
+            for rows, block in blocks.of_lines(n, k):
                 near = index[i, rows]  # (r, k)
                 planes = (products.own[:, rows] @ products.near).gather(2, near.expand(5, -1, -1))
                 block.products[:5] = planes.flatten(1)
@@ -223,6 +224,9 @@ class InvariantEncoder(nn.Module):
 
     def _edge_weights(self, mode: int) -> EdgeWeights:
         """The layers on edges as tables and matrices, for inference on a CPU."""
+        return self._prepared.get(self, mode, lambda: self._prepared_edges(mode))
+
+    def _prepared_edges(self, mode: int) -> EdgeWeights:
         gain = self.gain[mode]
         tables = [self._tables(mode).flatten(0, 1), (self.angular.weight * gain[:, None]).mT[self.config.angular :]]
         biases, _ = self._channels()

@@ -20,8 +20,9 @@ from plueckernet.geometry import LineSet
 from plueckernet.models.attention import AttentionConfig, MessageLayer, other_half
 from plueckernet.models.invariant_encoder import InvariantEncoder, InvariantEncoderConfig
 from plueckernet.models.mlp import MLP, Style
-from plueckernet.models.packed import pass_messages
+from plueckernet.models.packed import PackedLayer, pass_messages
 from plueckernet.models.pluecker_encoder import PlueckerEncoder, PlueckerEncoderConfig
+from plueckernet.models.prepared_weights import PreparedWeights
 from plueckernet.models.transport import SinkhornConfig, masked_log_softmax, pairwise_distance, sinkhorn
 from plueckernet.settings import check_at_least, check_at_most, check_kinds
 
@@ -189,6 +190,7 @@ class InvariantTrunk(nn.Module):
                 local=config.local,
             )
         )
+        self._prepared = PreparedWeights()
         own = AttentionConfig(self.channels, config.heads, config.filters, "layer-gelu")
         across = AttentionConfig(self.channels, config.heads, 0, "layer-gelu")
         self.layers = nn.ModuleList(
@@ -216,7 +218,8 @@ class InvariantTrunk(nn.Module):
         real = [torch.arange(n)] * sets if lines.mask is None else [row.nonzero()[:, 0] for row in lines.mask]
         features = self.encoder.head.weight.new_zeros(sets, n, self.channels)
         with torch.inference_mode():  # operations are many and small
-            packed = pass_messages(self.layers, *self.encoder.packed(lines, real), self.cross_attention)
+            layers = self._prepared.get(self.layers, "layers", lambda: [PackedLayer(layer) for layer in self.layers])
+            packed = pass_messages(layers, *self.encoder.packed(lines, real), self.cross_attention)
             for i, (index, rows) in enumerate(zip(real, packed.split([len(index) for index in real]), strict=True)):
                 features[i, index] = rows
         return features

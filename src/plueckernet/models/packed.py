@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import gelu, scaled_dot_product_attention
+from torch.nn.functional import gelu, linear, scaled_dot_product_attention
 
 from plueckernet.models.attention import MessageLayer
 
@@ -32,21 +32,21 @@ class PackedLayer:
     def __init__(self, layer: nn.Module) -> None:
         if not isinstance(layer, MessageLayer):
             raise TypeError("only message layers can be packed")
-        self.config, self.layer, c = layer.config, layer, layer.config.channels
-        first, self.second = (linear for linear in layer.update.linear if isinstance(linear, nn.Linear))
+        self.config, c = layer.config, layer.config.channels
+        first, second = (part for part in layer.update.linear if isinstance(part, nn.Linear))
         own, message, filtered = first.weight.tensor_split((c, 2 * c), 1)
         merged = message @ torch.cat([layer.merge.weight, layer.merge.bias[:, None]], 1)  # (2 c, c + 1)
+        self.project = torch.cat([layer.query.weight, layer.key_value.weight])  # (3 c or 4 c, c)
         self.first = torch.cat([own, merged[:, :c], filtered], 1)  # (2 c, 2 c or 3 c)
         self.first_bias = first.bias + merged[:, c]
+        self.norm, self.second = layer.update.norm[0], second
 
     def own_messages(self, rows: Float[Tensor, "t w"], sets: Sequence[slice], edges: Sequence[SetEdges]) -> None:
         """Messages within each set, by attention and by filters."""
         c, filters = self.config.channels, self.config.filters
-        query, key_value = self.layer.query(rows[:, :c]), self.layer.key_value(rows[:, :c])
-        key, value, *further = key_value.split(c, 1)
+        query, key, value, *further = linear(rows[:, :c], self.project).split(c, 1)
         for lines, channels in zip(sets, edges, strict=True):
-            messages = self._attend(query[lines], key[lines], value[lines], channels.bias)
-            rows[lines, c : 2 * c] = messages
+            rows[lines, c : 2 * c] = self._attend(query[lines], key[lines], value[lines], channels.bias)
             if further:
                 values, out = (_heads(t[lines], filters) for t in (further[0], rows[:, 2 * c : 3 * c]))
                 torch.bmm(channels.filters, values, out=out)
@@ -54,9 +54,9 @@ class PackedLayer:
     def cross_messages(self, rows: Float[Tensor, "t w"], sets: Sequence[slice], across: Sequence[slice]) -> None:
         """Messages to each set from the set across."""
         c = self.config.channels
-        query, key_value = self.layer.query(rows[:, :c]), self.layer.key_value(rows[:, :c])
+        query, key, value = linear(rows[:, :c], self.project).split(c, 1)
         for lines, others in zip(sets, across, strict=True):
-            rows[lines, c : 2 * c] = self._attend(query[lines], *key_value[others].split(c, 1))
+            rows[lines, c : 2 * c] = self._attend(query[lines], key[others], value[others])
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None = None) -> Float[Tensor, "n c"]:
         """Eq. (4) between the lines of two sets."""
@@ -68,12 +68,12 @@ class PackedLayer:
     def update(self, rows: Float[Tensor, "t w"]) -> None:
         """Eq. (3): the update from the messages, added to the lines."""
         hidden = torch.addmm(self.first_bias, rows[:, : self.first.shape[1]], self.first.mT)
-        hidden = gelu(self.layer.update.norm[0](hidden))
+        hidden = gelu(self.norm(hidden))
         rows[:, : self.config.channels].add_(self.second.bias).addmm_(hidden, self.second.weight.mT)
 
 
 def pass_messages(
-    layers: nn.ModuleList,
+    layers: Sequence[PackedLayer],
     x: Float[Tensor, "t c"],
     edges: Sequence[Sequence[SetEdges]],
     cross_attention: bool,
@@ -87,7 +87,7 @@ def pass_messages(
     sets = [slice(*limits) for limits in pairwise(ends)]
     across = sets[len(sets) // 2 :] + sets[: len(sets) // 2]
     remaining = zip(*edges, strict=True)
-    for t, layer in enumerate(map(PackedLayer, layers), start=1):
+    for t, layer in enumerate(layers, start=1):
         if t % 2 or not cross_attention:
             layer.own_messages(rows, sets, next(remaining))
         else:

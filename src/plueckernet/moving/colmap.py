@@ -2,31 +2,31 @@
 
 An image has the pose `camera_T_world`, a frame `rig_T_world`. If the world moves by `x' = s R x + t`, such a pose
 `(Q, q)` becomes `(Q R^T, s q - Q R^T t)`: the scale of the model, and with it that of the camera's frame, changes.
-Cameras and rigs of a rigid motion stay as they are.
+The translations of sensors in their rigs are scaled, too. Cameras stay as they are.
 """
 
 from __future__ import annotations
 
 import shutil
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import TextIO
 
 import numpy as np
 import torch
 
 from plueckernet.errors import InputError
 from plueckernet.geometry.pose import Pose, Similarity, quaternion_from_rotation
+from plueckernet.io.colmap_files import RECORDS, PieceKind, pieces
 from plueckernet.io.limap2 import FOLDER, LineTrack, lines_file, read_tracks, write_tracks
 from plueckernet.io.source import Source, numbers
 from plueckernet.moving.replacing import replacing
 
-_POSE = struct.Struct("<7d")  # quaternion w x y z, translation
+_POSE_NUMBERS = 7  # quaternion w x y z, translation
 _U64 = struct.Struct("<Q")
 _EMPTY_STRUCTURES = ("structures2d.bin", "groups3D.bin", "wireframe3D.bin")
-_DATA_ID_BYTES = 4 + 4 + 8  # type and number of a sensor, number of its data
 
 
 def is_model(path: Path) -> bool:
@@ -36,8 +36,6 @@ def is_model(path: Path) -> bool:
 
 def move_model(path: Path, out: Path, motion: Similarity) -> list[str]:
     """Write the moved model to a folder; returns notes about what was left out."""
-    if abs(float(motion.scale) - 1) > 1e-12 and any((path / f"rigs{kind}").is_file() for kind in (".bin", ".txt")):
-        raise InputError(f"{path}: a model with rigs can only be moved by a rigid motion, not scaled")
     notes: list[str] = []
     out.parent.mkdir(parents=True, exist_ok=True)
     with replacing(out) as temporary:
@@ -93,7 +91,7 @@ def _is_empty(file: Path) -> bool:
     return not any(start[:8]) if file.suffix == ".bin" else (start.split() or [b"0"])[0] == b"0"
 
 
-def _moved_pose(values: list[float] | tuple[float, ...], motion: Similarity, source: Source) -> list[float]:
+def _moved_pose(values: Sequence[float], motion: Similarity, source: Source) -> list[float]:
     """Quaternion and translation of a pose from the world, after the world has moved."""
     try:
         pose = Pose.from_quaternion(values[:4], values[4:7])
@@ -155,84 +153,55 @@ def _points_text(file: Path, out: Path, motion: Similarity) -> None:
             handle.write(" ".join([fields[0], *map(repr, point.tolist()), *fields[4:]]) + "\n")
 
 
-class _Copier:
-    """Copies a binary file piece by piece, with some pieces changed."""
+def _rigs_text(file: Path, out: Path, motion: Similarity) -> None:
+    """A row has the number of a rig and of its sensors, the reference sensor, and the others, most with a pose."""
+    with _text(out) as handle:
+        for source, number, line in _text_rows(file):
+            fields = line.split()
+            place = 4  # of the type and number of the next sensor, and whether it has a pose
+            while not line.startswith("#") and place < len(fields):
+                has_pose = fields[place + 2 : place + 3] == ["1"]
+                pose = slice(place + 3, place + 10)
+                if has_pose:
+                    values = numbers(fields[pose], source, number)
+                    if len(values) != _POSE_NUMBERS:
+                        raise source.error("expected a quaternion and a translation", number)
+                    fields[pose] = map(repr, _scaled_pose(values, motion))
+                place = pose.stop if has_pose else pose.start
+            handle.write(f"{line if line.startswith('#') else ' '.join(fields)}\n")
 
-    def __init__(self, handle: BinaryIO, target: BinaryIO, path: Path) -> None:
-        self._handle, self._target, self._source = handle, target, Source(path)
-        self._left = path.stat().st_size
 
-    def take(self, size: int) -> bytes:
-        self._left -= size
-        if self._left < 0:  # before memory is allocated for it
-            raise self._source.error("the file ends too early")
-        return self._handle.read(size)
+def _scaled_pose(values: Sequence[float], motion: Similarity) -> list[float]:
+    """The pose of a sensor in its rig, in the new unit."""
+    return [*values[:4], *(float(motion.scale) * value for value in values[4:])]
 
-    def end(self) -> None:
-        if self._left:
-            raise self._source.error(f"expected the end, found {self._left} more bytes")
 
-    def put(self, data: bytes) -> None:
-        self._target.write(data)
+def _move_binary(file: Path, out: Path, motion: Similarity) -> None:
+    source = Source(file)
+    with out.open("wb") as target:
+        for kind, data in pieces(file):
+            target.write(_moved_piece(kind, data, motion, source))
 
-    def copy(self, size: int) -> bytes:
-        data = self.take(size)
-        self.put(data)
+
+def _moved_piece(kind: PieceKind, data: bytes, motion: Similarity, source: Source) -> bytes:
+    if kind is PieceKind.OTHER:
         return data
-
-    def count(self) -> int:
-        return int(_U64.unpack(self.copy(8))[0])
-
-    def move_pose(self, motion: Similarity) -> None:
-        self.put(_POSE.pack(*_moved_pose(_POSE.unpack(self.take(_POSE.size)), motion, self._source)))
-
-    def copy_name(self) -> None:
-        while self.copy(1) != b"\0":
-            pass
+    values = np.frombuffer(data, "<f8").tolist()
+    if kind is PieceKind.POINT:
+        moved = (motion @ values).tolist()
+    elif kind is PieceKind.WORLD_POSE:
+        moved = _moved_pose(values, motion, source)
+    else:
+        moved = _scaled_pose(values, motion)
+    return np.array(moved, "<f8").tobytes()
 
 
-def _images_binary(file: Path, out: Path, motion: Similarity) -> None:
-    with file.open("rb") as source, out.open("wb") as target:
-        copier = _Copier(source, target, file)
-        for _ in range(copier.count()):
-            copier.copy(4)  # number of the image
-            copier.move_pose(motion)
-            copier.copy(4)  # number of the camera
-            copier.copy_name()
-            copier.copy(24 * copier.count())  # x, y and number of the point in space
-        copier.end()
-
-
-def _points_binary(file: Path, out: Path, motion: Similarity) -> None:
-    with file.open("rb") as source, out.open("wb") as target:
-        copier = _Copier(source, target, file)
-        for _ in range(copier.count()):
-            copier.copy(8)  # number of the point
-            point = motion @ np.frombuffer(copier.take(24), "<f8")
-            copier.put(point.astype("<f8").tobytes())
-            copier.copy(3 + 8)  # colour and error
-            copier.copy(8 * copier.count())  # image and point of each observation
-        copier.end()
-
-
-def _frames_binary(file: Path, out: Path, motion: Similarity) -> None:
-    with file.open("rb") as source, out.open("wb") as target:
-        copier = _Copier(source, target, file)
-        for _ in range(copier.count()):
-            copier.copy(8)  # numbers of the frame and of the rig
-            copier.move_pose(motion)
-            data = int.from_bytes(copier.copy(4), "little")
-            copier.copy(_DATA_ID_BYTES * data)
-        copier.end()
-
-
-_MOVERS = {
+_MOVERS: dict[str, Callable[[Path, Path, Similarity], None]] = {
     "images.txt": _images_text,
-    "images.bin": _images_binary,
     "points3D.txt": _points_text,
-    "points3D.bin": _points_binary,
     "frames.txt": _frames_text,
-    "frames.bin": _frames_binary,
+    "rigs.txt": _rigs_text,
+    **dict.fromkeys(RECORDS, _move_binary),
 }
 
 

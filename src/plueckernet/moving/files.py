@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from plueckernet.errors import FormatError, InputError, PlueckernetError
@@ -13,6 +14,7 @@ from plueckernet.geometry.pose import Pose, Similarity
 from plueckernet.io import dxf, limap, limap2, line3dpp, obj, ply, read_lines, trajectories, write_lines
 from plueckernet.io.files import check_regular
 from plueckernet.io.mesh import load_mesh
+from plueckernet.io.registry import FORMATS as LINE_FORMATS
 from plueckernet.io.registry import format_named, format_of_content
 from plueckernet.io.source import Source, is_number
 from plueckernet.moving import clouds, colmap, tables, vertices
@@ -23,14 +25,14 @@ _CLOUD_SUFFIXES = {".xyz", ".pts", ".asc"}
 _MESH_SUFFIXES = {".stl", ".glb", ".gltf", ".off"}
 
 
-def move_file(path: Path, out: Path, pose: Pose | Similarity, kind: str | None = None) -> list[str]:
+def move_file(path: Path, out: Path, pose: Pose | Similarity, format: str | None = None) -> list[str]:
     """Write a moved copy of a file or folder, in the same format; returns notes for the user.
 
     Args:
         path: Lines, a point cloud, a mesh, a COLMAP model or a trajectory.
         out: The file or folder to write; an existing one is replaced.
         pose: `x' = pose @ x`.
-        kind: One of `KINDS`; by default the content and the suffix decide.
+        format: One of the names in `FORMATS`; by default the content and the suffix decide.
 
     Raises:
         FormatError: The file cannot be read, or its format cannot be written.
@@ -38,20 +40,25 @@ def move_file(path: Path, out: Path, pose: Pose | Similarity, kind: str | None =
     check_regular(path)
     if out.resolve() in (path.resolve(), *path.resolve().parents):
         raise InputError(f"{out}: the moved file would replace its own input")
-    name = kind if kind is not None else kind_of(path)
-    if name not in KINDS:
-        raise InputError(f"unknown kind {name!r}; known: {', '.join(KINDS)}")
+    check_format(format)
     try:
-        return KINDS[name](path, out, colmap.as_similarity(pose))
+        name = format_of_file(path) if format is None else format.lower()
+        return FORMATS[name](path, out, colmap.as_similarity(pose))
     except OSError as error:
         raise FormatError(path, (error.strerror or str(error)).lower()) from error
 
 
-def kind_of(path: Path) -> str:
-    """The kind of a file: a key of `KINDS`."""
-    if path.is_dir():
-        return "model" if colmap.is_model(path) else "lines"
+def check_format(name: str | None) -> None:
+    """Raise :class:`InputError` if there is no such format."""
+    if name is not None and name.lower() not in FORMATS:
+        raise InputError(f"unknown format {name!r}; known: {', '.join(FORMATS)}")
+
+
+def format_of_file(path: Path) -> str:
+    """The format of a file or folder: a key of `FORMATS`."""
     source = Source(path)
+    if path.is_dir():
+        return "colmap" if colmap.is_model(path) else format_of_content(source).name
     for name, recognises in _BY_CONTENT.items():
         if recognises(source):
             return name
@@ -59,20 +66,17 @@ def kind_of(path: Path) -> str:
     if suffix in _MESH_SUFFIXES:
         return "mesh"
     if suffix in _CLOUD_SUFFIXES:
-        return "cloud-text"
+        return "text"
     if suffix == ".bin":
-        return "cloud-bin"
-    if not source.is_binary and source.head_rows:
-        by_width = _by_width(source)
-        if by_width is not None:
-            return by_width
-    return "lines"
+        return "bin"
+    by_width = _by_width(source) if not source.is_binary and source.head_rows else None
+    return by_width or format_of_content(source).name
 
 
 def _by_width(source: Source) -> str | None:
-    """The kind of a table by the number of its columns; six may be lines, and other formats know better."""
+    """The format of a table by the number of its columns; six may be lines, and other formats know better."""
     if tables.names_points(source):
-        return "cloud-text"
+        return "text"
     row = source.head_rows[1 if len(source.head_rows) > 1 else 0]
     fields = row.split(next((mark for mark in ";," if mark in row), None))
     if not all(map(is_number, fields)) or line3dpp.recognises(source) or limap.recognises(source):
@@ -80,20 +84,19 @@ def _by_width(source: Source) -> str | None:
     named = {field.strip().lower() for field in source.head_rows[0].replace(";", ",").split(",")}
     if "x1" in named or len(fields) == 6:
         return None
-    return {8: "trajectory-tum", 12: "trajectory-kitti"}.get(len(fields), "cloud-text" if len(fields) >= 3 else None)
+    return {8: "tum", 12: "kitti"}.get(len(fields), "text" if len(fields) >= 3 else None)
 
 
-def _move_lines(path: Path, out: Path, motion: Similarity) -> list[str]:
-    """Lines of any format; what supports them stays with them."""
+def _move_lines(path: Path, out: Path, motion: Similarity, *, name: str) -> list[str]:
+    """Lines of a format; what supports them stays with them."""
     source = Source(path)
     if path.is_dir():
         return _move_line_folder(path, out, motion)
-    name = format_of_content(source).name
     if name in ("txt", "csv"):
-        read_lines(path)  # raises where a row is malformed
+        read_lines(path, format=name)  # raises where a row is malformed
         tables.move_rows(source, out, motion, tables.segment_columns(source), tables.table_layout(source))
     elif name == "line3dpp":
-        read_lines(path)  # raises where a row is malformed
+        read_lines(path, format=name)
         tables.move_rows(source, out, motion, tables.line3dpp_columns)
     elif name == "limap2":
         colmap.move_line_file(path, out, motion)
@@ -102,7 +105,7 @@ def _move_lines(path: Path, out: Path, motion: Similarity) -> list[str]:
     elif name == "dxf":
         return _move_dxf(path, out, motion)
     elif format_named(name).is_writable:
-        write_lines(out, motion @ read_lines(path), format=name)
+        write_lines(out, motion @ read_lines(path, format=name), format=name)
     else:
         raise FormatError(path, f"{name} can only be read; convert it to another format first")
     return []
@@ -132,7 +135,7 @@ def _move_track(source: Source, out: Path, motion: Similarity) -> None:
 
 def _move_alltracks(path: Path, out: Path, motion: Similarity) -> None:
     """Rows 3 and 4 of the five rows of each track are its ends; the first row of the file is the number of tracks."""
-    read_lines(path)
+    read_lines(path, format="limap")
 
     def pick(fields: list[str], number: int) -> tables.Triples:
         return [(0, 1, 2)] if number > 1 and (number - 2) % 5 in (1, 2) and len(fields) == 3 else []
@@ -203,21 +206,22 @@ def _moved_trajectory(trajectory: trajectories.Trajectory, motion: Similarity) -
     return trajectories.Trajectory(trajectory.times, moved)
 
 
-KINDS: dict[str, Mover] = {
-    "lines": _move_lines,
+FORMATS: dict[str, Mover] = {
+    **{known.name: partial(_move_lines, name=known.name) for known in LINE_FORMATS},
     "obj": _move_obj,
     "ply": vertices.move_ply,
+    "npy": clouds.move_npy,
     "mesh": _move_mesh,
-    "pcd": vertices.move_pcd,
     "las": clouds.move_las,
     "e57": clouds.move_e57,
-    "npy": clouds.move_npy,
-    "cloud-bin": clouds.move_bin,
-    "cloud-text": _move_text_cloud,
-    "trajectory-tum": _move_tum,
-    "trajectory-kitti": _move_kitti,
-    "model": colmap.move_model,
+    "pcd": vertices.move_pcd,
+    "bin": clouds.move_bin,
+    "text": _move_text_cloud,
+    "tum": _move_tum,
+    "kitti": _move_kitti,
+    "colmap": colmap.move_model,
 }
+"""By the names of the formats of lines and of point clouds, and of trajectories and models."""
 
 _BY_CONTENT: dict[str, Callable[[Source], bool]] = {
     "las": recognises_las,
@@ -225,6 +229,6 @@ _BY_CONTENT: dict[str, Callable[[Source], bool]] = {
     "ply": ply.recognises,
     "pcd": recognises_pcd,
     "npy": lambda source: source.head.startswith(b"\x93NUMPY"),
-    "lines": limap2.recognises,
+    "limap2": limap2.recognises,
     "obj": obj.recognises,
 }

@@ -141,15 +141,15 @@ def poses_table(shown: Sequence[ShownPose]) -> str:
     """A table of the poses with what speaks for each, and a button that shows it."""
     rows = "".join(
         f'<tr><td><button type="button" data-pose="{index}" aria-pressed="{str(index == 0).lower()}"'
-        f' aria-label="Show {escape(pose.name)}">Show</button></td>'
-        f"<td>{escape(pose.name)}</td>{_judged_cells(pose)}{_residual_cells(pose)}</tr>"
+        f' aria-label="Show {escape(pose.name)}">{escape(pose.name)}</button></td>'
+        f"{_judged_cells(pose)}{_residual_cells(pose)}</tr>"
         for index, pose in enumerate(shown)
     )
     names = ("confidence", "score", "inliers", "distance", "angle")
     head = "".join(f"<th class=number>{name}" for name in names)
     note = "No other pose was found." if len(shown) == 1 else _TABLE_NOTE
     return (
-        f'<h2>Poses compared</h2><div class="rows" tabindex="0"><table><tr><th><th>pose{head}</tr>{rows}</table></div>'
+        f'<h2>Poses compared</h2><div class="rows" tabindex="0"><table><tr><th>pose{head}</tr>{rows}</table></div>'
         f"<p class=soft>{note}</p>"
     )
 

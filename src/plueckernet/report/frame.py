@@ -95,7 +95,7 @@ def longest_first(segments: Endpoints) -> Int64[np.ndarray, " d"]:
 
 
 def bounding_ball(*sides: Endpoints) -> tuple[Vector, float]:
-    """Centre and radius of the ball that a camera should show; 1 % of the points at each end are ignored."""
-    points = np.concatenate([side.reshape(-1, 3) for side in sides])
-    low, high = np.quantile(points, [0.01, 0.99], axis=0)
+    """Centre and radius of the ball that a camera should show, without 1 % of the points of each map at each end."""
+    bounds = [np.quantile(side.reshape(-1, 3), [0.01, 0.99], axis=0) for side in sides if len(side)]
+    low, high = np.min([low for low, _ in bounds], axis=0), np.max([high for _, high in bounds], axis=0)
     return (low + high) / 2, float(np.linalg.norm(high - low) / 2) or 1.0

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from plueckernet.geometry import LineSet
 from plueckernet.io import atomic_write
+from plueckernet.io.inputs import LinesLike, as_lines
 from plueckernet.report.cards import About, cards_html
 from plueckernet.report.frame import MAX_DRAWN_LINES
 from plueckernet.report.scene import as_large_as_target, colour_range, scene, shown_poses
@@ -24,10 +25,13 @@ _STAGE_SCRIPTS = "view.js", "scene_view.js", "stage.js"
 
 
 def write_report(
-    path: str | Path, result: RegistrationResult, source: LineSet, target: LineSet, about: About = About()
+    path: str | Path, result: RegistrationResult, source: LinesLike, target: LinesLike, about: About = About()
 ) -> None:
-    """Write the registration of two maps as one HTML file that works offline; an existing file is replaced."""
-    page = report_html(result, source, target, about)
+    """Write the registration of two maps as one HTML file that works offline; an existing file is replaced.
+
+    The maps are given as in :func:`plueckernet.register`.
+    """
+    page = report_html(result, as_lines(source), as_lines(target), about)
     with atomic_write(path) as stream:
         stream.write(page)
 

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from plueckernet.geometry import LineSet
     from plueckernet.geometry.similarity import Transform
 
+_Z = np.array([0.0, 0.0, 1.0])
+_EXACT = math.cos(math.radians(0.05))
+_DISTANT = 50.0  # extents of a map from the origin of its grid
 _PARALLEL, _APART = math.cos(math.radians(8.0)), math.cos(math.radians(25.0))
 _MIN_SHARE = 0.1  # of the length of all lines, for a direction of many lines
 _MAX_DIRECTIONS, _MAX_CANDIDATES = 6, 400
@@ -104,8 +107,11 @@ def _up_direction(segments: Endpoints) -> Float64[np.ndarray, "3"]:
     """The direction of many lines along which the map is not much extended; the side with fewer points is up.
 
     Uprights are on all walls, level lines only on those of their direction; and most places are wider than high. Of a
-    facade, the normal has the least extent, but hardly any lines.
+    facade, the normal has the least extent, but hardly any lines. Maps in a national grid, and exact drawings whose
+    uprights are along z, have z up.
     """
+    if _in_national_grid(segments):
+        return _Z
     points = segments.reshape(-1, 3) - segments.reshape(-1, 3).mean(0)
     thin = np.linalg.eigh(points.T @ points)[1][:, 0]
     arrows = segments[:, 1] - segments[:, 0]
@@ -113,8 +119,17 @@ def _up_direction(segments: Endpoints) -> Float64[np.ndarray, "3"]:
     counts = [(np.abs(arrows @ direction) > _PARALLEL * length).sum() for direction in directions]
     extents = [np.ptp(np.quantile(points @ direction, [0.02, 0.98])) for direction in directions]
     up = directions[int(np.argmax(np.array(counts) / extents))] if directions else thin
+    if abs(up[2]) > _EXACT:
+        return _Z
     height = points @ up
     return up if height.max() > -height.min() else -up
+
+
+def _in_national_grid(segments: Endpoints) -> bool:
+    """Whether x and y are much larger than the map itself, and than its height: eastings and northings."""
+    middle, extent = np.median(segments.reshape(-1, 3), axis=0), np.ptp(segments.reshape(-1, 3), axis=0).max()
+    east, north, height = np.abs(middle)
+    return bool(min(east, north) > _DISTANT * max(extent, height))
 
 
 def _dominant_directions(arrows: Float64[np.ndarray, "n 3"]) -> list[Float64[np.ndarray, "3"]]:

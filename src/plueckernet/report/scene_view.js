@@ -125,7 +125,7 @@ function sceneView(canvas, changed) {
     const radius = scene.before.fit.radius * (1 - s) + after.radius * s;
     const middle = vec.plus(vec.mix(scene.before.fit.centre, after.centre, s), state.pan);
     const aspect = canvas.width / Math.max(1, canvas.height), half = Math.tan(0.3);
-    const distance = 0.92 * radius / Math.sin(Math.atan(half * Math.min(1, aspect))) * state.zoom;
+    const distance = radius / Math.sin(Math.atan(half * Math.min(1, aspect))) * state.zoom;
     const level = Math.cos(state.elevation), [first, second, high] = basis();
     const spanned = (x, y, z) => [0, 1, 2].map((i) => x * first[i] + y * second[i] + z * high[i]);
     const back = spanned(level * Math.cos(state.azimuth), level * Math.sin(state.azimuth), Math.sin(state.elevation));

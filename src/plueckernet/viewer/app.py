@@ -6,7 +6,7 @@ import json
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from html import escape
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from plueckernet.errors import InputError, PlueckernetError
-from plueckernet.io import write_lines
+from plueckernet.io import ReadReport, write_lines
 from plueckernet.report.frame import MAX_DRAWN_LINES, Motion
 from plueckernet.report.page import FOOTER, asset, filled, stage_script
 from plueckernet.stages import STAGES
@@ -71,9 +71,15 @@ class Viewer:
         """The address of the page, with the token without which nothing is answered."""
         return self._gate.url(self.port)
 
-    def load(self, side: Side, path: Path, format: str | None = None) -> None:
+    def load(self, side: Side, path: Path) -> None:
         """Read a map from a file and show it."""
-        self.session.load(side, path, format)
+        self.session.load(side, path)
+        self._tell()
+
+    def show(self, reports: Sequence[ReadReport]) -> None:
+        """Show maps that have been read: the source, and the target if there are two."""
+        for side, report in zip(SIDES, reports, strict=False):
+            self.session.put(side, report)
         self._tell()
 
     def register(self) -> None:

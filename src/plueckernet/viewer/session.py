@@ -45,12 +45,14 @@ class Session:
         """Whether both maps are loaded."""
         return len(self.maps) == 2
 
-    def load(self, side: Side, path: Path, format: str | None = None) -> ReadReport:
-        """Read a map and drop the result, which belongs to other maps."""
-        report = read_lines_report(path, format=format)
+    def load(self, side: Side, path: Path) -> None:
+        """Read a map and use it."""
+        self.put(side, read_lines_report(path))
+
+    def put(self, side: Side, report: ReadReport) -> None:
+        """Use a map, and drop the result, which belongs to other maps."""
         self.maps[side] = report
         self.result, self.shown, self.focus = None, [], 0
-        return report
 
     def register(self, on_stage: Callable[[str], None] | None = None) -> RegistrationResult:
         """Register the maps; the first pose to show is the pose or, after a failure, the best candidate."""

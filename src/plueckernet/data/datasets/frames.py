@@ -39,6 +39,7 @@ class CloudFrame:
     world_T_sensor: Pose | None = None
     # where the scanner was, in the frame of the cloud; None if the cloud is not a single scan
     viewpoint: tuple[float, float, float] | None = (0.0, 0.0, 0.0)
+    format: str | None = None  # of the file; by default its content decides
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,7 @@ class LinesFrame:
     time: float
     lines: Path
     world_T_sensor: Pose | None = None
+    format: str | None = None  # of the file; by default its content decides
 
 
 @dataclass(frozen=True)

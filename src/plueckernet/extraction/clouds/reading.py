@@ -15,7 +15,8 @@ from plueckernet.extraction.clouds.chunks import Chunks
 from plueckernet.io import limap, limap2
 from plueckernet.io import ply as line_ply
 from plueckernet.io.files import check_regular
-from plueckernet.io.source import Source, is_number
+from plueckernet.io.registry import FORMATS
+from plueckernet.io.source import POINT_COLUMNS, Source, is_number
 
 CHUNK = 1_000_000  # points read at a time
 
@@ -44,12 +45,19 @@ CLOUD_FORMATS = (
 )
 
 
-_POINT_COLUMNS = (3, 4)  # of points, without and with an intensity; segments have six
+_CLOUD_NAMES = {known.name for known in CLOUD_FORMATS}
+_LINE_NAMES = {known.name for known in FORMATS}
 _ONLY_CLOUDS = {".xyz", ".pts", ".asc", ".vtk", ".las", ".laz", ".e57", ".pcd"}
 
 
-def is_cloud(path: Path) -> bool:
-    """Whether a file has points and no lines: by its signature, its elements or columns, or its suffix."""
+def is_cloud(path: Path, format: str | None = None) -> bool:
+    """Whether a file has points and no lines: by its signature, its elements or columns, or its suffix.
+
+    ``format`` is its format as the user names it. Names that only clouds, or only lines, have decide by themselves.
+    """
+    name = None if format is None else format.lower()
+    if name is not None and (name in _LINE_NAMES) != (name in _CLOUD_NAMES):
+        return name in _CLOUD_NAMES
     if not path.is_file():
         return False
     source = Source(path)
@@ -59,12 +67,12 @@ def is_cloud(path: Path) -> bool:
         return {element.name for element in line_ply.read_header(source).elements if element.count} == {"vertex"}
     suffix = path.suffix.lower()
     if arrays.recognises_npy(source):
-        return _columns_of_array(path) in _POINT_COLUMNS
+        return _columns_of_array(path) in POINT_COLUMNS
     if suffix in (".txt", ".csv") and len(source.head_rows) > 1:
         names, fields = (row.replace(";", ",").replace(",", " ").split() for row in source.head_rows[:2])
         if {"x", "y", "z"} <= {name.strip("\"'").lower() for name in names}:
             return True
-        return len(fields) in _POINT_COLUMNS and all(map(is_number, fields)) and not limap.recognises(source)
+        return len(fields) in POINT_COLUMNS and all(map(is_number, fields)) and not limap.recognises(source)
     return suffix in _ONLY_CLOUDS or (suffix == ".bin" and not limap2.recognises(source))
 
 

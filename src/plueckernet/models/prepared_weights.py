@@ -1,0 +1,34 @@
+"""What inference computes from weights alone, kept until they change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+from torch import nn
+
+_T = TypeVar("_T")
+
+
+class PreparedWeights:
+    """Values that follow from the parameters of a module; a copy of the module begins without them."""
+
+    def __init__(self) -> None:
+        self._modules: list[nn.Module] = []  # of the module; to look for them takes longer than to ask each
+        self._state: list[tuple[int, int]] = []
+        self._values: dict[Hashable, Any] = {}
+
+    def get(self, module: nn.Module, name: Hashable, prepare: Callable[[], _T]) -> _T:
+        """The value of that name, prepared again if a parameter was replaced or changed in place."""
+        self._modules = self._modules or list(module.modules())
+        own = (values for part in self._modules for values in part._parameters.values() if values is not None)
+        state = [(values.data_ptr(), values._version) for values in own]
+        if state != self._state:
+            self._state, self._values = state, {}
+        if name not in self._values:
+            self._values[name] = prepare()
+        value: _T = self._values[name]
+        return value
+
+    def __reduce__(self) -> tuple[type[PreparedWeights], tuple[()]]:
+        return PreparedWeights, ()
