@@ -253,7 +253,7 @@ def pack(plan: Plan, folder: Path) -> None:
         if not plan.finished(name) and (plan.folder(name) / "last" / "state.json").exists():
             export(plan, name, plan.out / "unfinished")
     weights = [*sorted(plan.weights.glob("*")), *sorted((plan.out / "unfinished").glob("*"))]
-    rest = [path for name in ("logs", "predictions") for path in sorted((plan.out / name).rglob("*")) if path.is_file()]
+    rest = [path for kind in ("logs", "predictions") for path in sorted((plan.out / kind).rglob("*")) if path.is_file()]
     rest += sorted(plan.out.glob("**/log.jsonl")) + sorted((plan.out / "ablations").glob("*.json"))
     rest += sorted((plan.out / "ablations" / "weights").glob("*.json"))
     archives: list[list[Path]] = [[]]

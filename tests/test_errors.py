@@ -23,9 +23,10 @@ def test_every_error_is_ours_and_the_builtin_that_callers_expect(error, builtin)
     assert isinstance(error, builtin)
 
 
-def test_a_warning_is_not_an_error():
-    assert issubclass(errors.UnitWarning, UserWarning)
-    assert not issubclass(errors.UnitWarning, errors.PlueckernetError)
+@pytest.mark.parametrize("warning", [errors.UnitWarning, errors.BatchSizeWarning])
+def test_a_warning_is_not_an_error(warning):
+    assert issubclass(warning, UserWarning)
+    assert not issubclass(warning, errors.PlueckernetError)
 
 
 def test_degenerate_geometry_is_not_bad_input():

@@ -103,6 +103,10 @@ class UnitWarning(UserWarning):
     """The sizes of two maps suggest that they are in different units, and scale is not searched for."""
 
 
+class BatchSizeWarning(UserWarning):
+    """The device has too little memory for as many pairs of maps at once as was asked for; fewer are registered."""
+
+
 def printable(name: str) -> str:
     """A file name that can be printed: bytes of it that are not UTF-8 are shown as escapes."""
     return name.encode("utf-8", "backslashreplace").decode()

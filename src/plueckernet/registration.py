@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from plueckernet.batching import BatchRegistration, BatchRun
 from plueckernet.errors import InputError, UnitWarning, WorkerLostError
 from plueckernet.estimation.assessment import counted_motions, height_warning
 from plueckernet.estimation.extents import unit_warning
@@ -153,6 +154,7 @@ def register_many(  # noqa: PLR0913 - how it is computed, beside the arguments o
     scale: ScaleChoice = None,
     up: ArrayLike | None = None,
     on_progress: Callable[[int], None] | None = None,
+    batch_size: int | None = None,
 ) -> Iterator[RegistrationResult]:
     """Register pair after pair; each result, in order, equals that of :func:`register` for the pair.
 
@@ -161,7 +163,15 @@ def register_many(  # noqa: PLR0913 - how it is computed, beside the arguments o
     are shared out. In place of their number, ``processes`` may be an executor of :mod:`plueckernet.parallel`, such as
     one on Ray. ``threads`` are those of each process; by default one, or PyTorch's if there is only this process.
     ``on_progress`` is called with the number of complete pairs.
+
+    With a ``batch_size`` so many pairs of like size are registered at once on ``device``, which is what a GPU is fast
+    at; poses then agree to rounding. Where there is too little memory, batches are halved with a
+    :class:`~plueckernet.errors.BatchSizeWarning`.
     """
+    if batch_size is not None:
+        arguments = {"matcher": matcher, "settings": settings, "seed": seed, "device": device, "scale": scale, "up": up}
+        yield from _in_batches(pairs, batch_size, arguments, (processes, threads), on_progress)
+        return
     single, settings = processes in (0, 1), settings if up is None else replace(settings, up=direction(up))
     arguments = {"matcher": matcher, "settings": settings, "seed": seed, "device": device, "scale": scale}
     work = partial(_registered, arguments=arguments, threads=threads if single else None)
@@ -180,6 +190,29 @@ def register_many(  # noqa: PLR0913 - how it is computed, beside the arguments o
                 yield RegistrationResult.without_pose(str(outcome.error), (0, 0), run)
             else:
                 yield outcome.result()
+
+
+def _in_batches(
+    pairs: Iterable[tuple[LinesLike, LinesLike]],
+    batch_size: int,
+    arguments: dict[str, Any],
+    workers: tuple[int | Executor, int | None],
+    on_progress: Callable[[int], None] | None,
+) -> Iterator[RegistrationResult]:
+    """The results of pairs, many of which are registered at once."""
+    if workers[0] not in (0, 1):
+        raise InputError("batch_size: batches are registered in one process")
+    settings, up = arguments["settings"], arguments.pop("up")
+    arguments["settings"] = settings = settings if up is None else replace(settings, up=direction(up))
+    line_matcher = load_matcher(arguments["matcher"], arguments["device"])
+    register_single = partial(_registered, arguments=arguments, threads=workers[1])
+    run = BatchRun(
+        line_matcher, settings, arguments["seed"], arguments["device"], register_single, arguments["scale"] is None
+    )
+    for complete, result in enumerate(BatchRegistration(run, batch_size).results(pairs), 1):
+        if on_progress is not None:
+            on_progress(complete)
+        yield result
 
 
 def _registered(

@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 
 _SHOWN = 5  # errors that are printed
 _GPU_BATCH = 16  # pairs that a worker with a GPU gets at a time
+FormatsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--from",
+        metavar="FORMAT",
+        help="Format of all files; twice: of sources, of targets.",
+        show_default="by content",
+    ),
+]
 
 
 def batch(
@@ -42,15 +51,7 @@ def batch(
     settings: opt.SetOption = None,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Random seed; equal seeds give equal results.")] = 0,
     device: opt.DeviceOption = "cpu",
-    from_format: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--from",
-            metavar="FORMAT",
-            help="Format of all files; twice: of sources, of targets.",
-            show_default="by content",
-        ),
-    ] = None,
+    from_format: FormatsOption = None,
     quiet: opt.QuietOption = False,
 ) -> None:
     """Register all PAIRS and write a row for each to Parquet files in FOLDER/results.

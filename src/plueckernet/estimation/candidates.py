@@ -18,8 +18,8 @@ from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.residuals import line_residuals, variances, whitened
 from plueckernet.settings import check_at_least, check_fraction
 
-_CROWD = slice(5, 30)  # ranks of the verified hypotheses whose mean score says what wrong poses reach
-_EQUAL_RATIO = 0.9  # of the best score; poses above it repeat the best one, in a symmetric place, and are no crowd
+CROWD = slice(5, 30)  # ranks of the verified hypotheses whose mean score says what wrong poses reach
+EQUAL_RATIO = 0.9  # of the best score; poses above it repeat the best one, in a symmetric place, and are no crowd
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def select_candidates(
 
 def _crowd(scores: Float[Tensor, " h"]) -> float:
     """The mean score of hypotheses that are neither among the best few nor as good as the best."""
-    others = scores[scores < _EQUAL_RATIO * scores[0]]
-    others = others[_CROWD] if len(others) > _CROWD.start else others
+    others = scores[scores < EQUAL_RATIO * scores[0]]
+    others = others[CROWD] if len(others) > CROWD.start else others
     return float(others.mean()) if len(others) else 0.0
 
 

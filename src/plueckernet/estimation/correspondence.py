@@ -102,27 +102,27 @@ class ClosePairs:
         self, position: Float[np.ndarray, " k"], direction: Float[np.ndarray, " k"], settings: CorrespondenceSettings
     ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
         """The same of arrays. NumPy's overhead per operation is small: they are many and on few values."""
-        (first, second), (m, n), limit = self._columns, self.counts, max(self.max_matches, 1)
+        first, second = zip(self._columns, self.counts, strict=True)
+        limit = max(self.max_matches, 1)
         matched, wrong, parallel = _MATCHED_FRACTION, _WRONG_PAIRS, _PARALLEL_FRACTION
         back = np.full_like(position, math.sqrt(matched / (1 - matched)))
         at_crowding = position * direction / self.crowding(settings.unseen_competitors)
         for _ in range(settings.iterations):
-            alike = parallel * direction
-            wrong_direction = alike + (1 - parallel)
-            density = at_crowding / (wrong * wrong_direction)
+            wrong_alike = wrong * parallel
+            expected = wrong_alike * direction
+            expected += wrong - wrong_alike  # density of wrong pairs, of the same direction or of any
+            density = at_crowding / expected
             unmatched = math.sqrt((1 - matched) / matched)  # weight of a line having no match
-            forth = 1 / (_competing_sum(density * back, first, m) + unmatched)
-            to_second = density * forth
-            back = 1 / (_competing_sum(to_second, second, n) + unmatched)
-            doubt = 1 / (1 + to_second * back)
-            doubts = float(doubt.sum())
+            forward = density / _competing_sum(density * back, *first, unmatched)
+            backward = _competing_sum(forward, *second, unmatched)
+            back, sums = 1 / backward, backward + forward
+            doubt = backward / sums
+            doubts = float(np.add.reduce(doubt))
+            alike_doubt = wrong_alike * float(doubt @ (direction / expected)) / max(doubts, 1e-9)
             matched = _clamped((len(doubt) - doubts) / limit, _MATCHED_BOUNDS)
-            wrong = max(doubts, 1.0) / limit
-            alike_doubt = float(doubt @ (alike / wrong_direction)) / max(doubts, 1e-9)
-            parallel = _clamped(alike_doubt, _PARALLEL_BOUNDS)
-        odds = to_second * back
-        total = _line_sum(density, first, m) + _line_sum(density, second, n) - density
-        return odds * doubt, density / np.maximum(total, 1e-300)
+            wrong, parallel = max(doubts, 1.0) / limit, _clamped(alike_doubt, _PARALLEL_BOUNDS)
+        total = _line_sum(density, *first) + _line_sum(density, *second) - density
+        return forward / sums, density / np.maximum(total, 1e-300)
 
     def mutual_best(self, weight: Float[np.ndarray, " k"]) -> Bool[np.ndarray, " k"]:
         """Pairs that are the most probable for both of their lines."""
@@ -142,10 +142,14 @@ def _line_sum(
 
 
 def _competing_sum(
-    value: Float[np.ndarray, " k"], index: Int[np.ndarray, " k"], count: int
+    value: Float[np.ndarray, " k"], index: Int[np.ndarray, " k"], count: int, unmatched: float
 ) -> Float[np.ndarray, " k"]:  # fmt: skip
-    """The same without the pair itself."""
-    return np.maximum(_line_sum(value, index, count) - value, 0)
+    """The same without the pair itself, and the weight of having no match."""
+    total = _line_sum(value, index, count)
+    total -= value
+    np.maximum(total, 0, out=total)
+    total += unmatched
+    return total
 
 
 def _clamped(value: float, bounds: tuple[float, float]) -> float:

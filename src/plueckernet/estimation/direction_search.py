@@ -22,6 +22,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from plueckernet.estimation.masks import places_above, places_below
 from plueckernet.estimation.ransac import in_double
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, pair_residuals
 from plueckernet.geometry.pose import Pose
@@ -213,8 +214,7 @@ def _parallel_rows(
     turned: Float[Tensor, "m 3"], direction: Float[Tensor, "n 3"], threshold: InlierThreshold
 ) -> tuple[Int[Tensor, " p"], Int[Tensor, " p"]]:
     cosine = turned @ direction.mT
-    parallel = (cosine if threshold.directed else cosine.abs_()) > math.cos(threshold.angle)
-    places = torch.from_numpy(parallel.numpy().ravel().nonzero()[0])
+    places = places_above(cosine if threshold.directed else cosine.abs_(), math.cos(threshold.angle))
     return places // len(direction), places % len(direction)
 
 
@@ -274,8 +274,8 @@ def _close_rows(
     """Pose, source row and target row of all pairs within the threshold."""
     size, places, block = len(source) * len(target), [], 4
     for start in range(0, poses.rotation.shape[0], block):
-        close = pair_residuals(poses[start : start + block], source, target, threshold) < 1
-        places.append(torch.from_numpy(close.numpy().ravel().nonzero()[0]) + start * size)
+        residuals = pair_residuals(poses[start : start + block], source, target, threshold)
+        places.append(places_below(residuals, 1.0) + start * size)
     place = torch.cat(places)
     return place // size, place % size // len(target), place % len(target)
 

@@ -89,10 +89,12 @@ def distinct_poses(
 
 def _first_apart(close: Bool[np.ndarray, "h h"], max_count: int) -> list[int]:
     """Greedily the first rows that are close to no row before them; a row is a whole number, one bit a column."""
-    rows = [int.from_bytes(row, "little") for row in np.packbits(close, axis=1, bitorder="little").tolist()]
+    bits = np.packbits(close, axis=1, bitorder="little")
+    rows, width = bits.tobytes(), bits.shape[1]
     kept: list[int] = []
-    remaining = (1 << len(rows)) - 1
+    remaining = (1 << len(close)) - 1
     while remaining and len(kept) < max_count:
-        kept.append((remaining & -remaining).bit_length() - 1)
-        remaining &= ~(rows[kept[-1]] | (1 << kept[-1]))
+        row = (remaining & -remaining).bit_length() - 1
+        remaining &= ~(int.from_bytes(rows[row * width : (row + 1) * width], "little") | (1 << row))
+        kept.append(row)
     return kept

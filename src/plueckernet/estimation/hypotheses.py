@@ -60,30 +60,29 @@ def propose_poses(
     """
     graph = MatchGraph.of(scorer, probability)
     drawn = solve_pairs(scorer, draw_pairs(graph.draw_weights(), settings.draws, seed))
-    poses = joined(drawn, _seeded(maps, scorer, graph, settings))
+    parallel = is_nearly_parallel(maps.source) or is_nearly_parallel(maps.target)
+    poses = joined(drawn, _seeded(scorer, graph, settings, parallel))
     none = Hypotheses.none(MAX_HYPOTHESES, probability.device)
     yield none.merged(poses, scorer.scores(poses, probability), poses.rotation.shape[0])
-    yield from _from_parts(maps, parts, settings)
+    yield from _from_parts(maps, parts, settings, parallel)
     poses = match_free_poses(maps.source, maps.target, maps.threshold)
     count = poses.rotation.shape[0]
     yield Hypotheses(poses, torch.arange(count, 0, -1, device=probability.device).float(), count, MAX_HYPOTHESES)
 
 
-def _seeded(maps: MapPair, scorer: RowScorer, graph: MatchGraph, settings: HypothesisSettings) -> Pose:
-    """Poses of every match with its partners."""
+def _seeded(scorer: RowScorer, graph: MatchGraph, settings: HypothesisSettings, parallel: bool) -> Pose:
+    """Poses of every match with its partners; ``parallel`` tells whether the lines of a map nearly are."""
     poses = solve_pairs(scorer, seed_pairs(graph, scorer, settings.partners))
-    if is_nearly_parallel(maps.source) or is_nearly_parallel(maps.target):
-        poses = joined(poses, parallel_poses(scorer, graph))
-    return poses
+    return joined(poses, parallel_poses(scorer, graph)) if parallel else poses
 
 
 def _from_parts(
-    maps: MapPair, parts: Iterable[tuple[RowScorer, Matches]], settings: HypothesisSettings
+    maps: MapPair, parts: Iterable[tuple[RowScorer, Matches]], settings: HypothesisSettings, parallel: bool
 ) -> Iterator[Hypotheses]:
     """The best poses of every pair of parts, together; nothing without parts."""
     hypotheses = Hypotheses.none(MAX_HYPOTHESES, maps.source.anchor.device)
     for scorer, matches in parts:
-        poses = _seeded(maps, scorer, MatchGraph.of(scorer, matches.probability), settings)
+        poses = _seeded(scorer, MatchGraph.of(scorer, matches.probability), settings, parallel)
         scores = scorer.scores(poses, matches.probability)
         rows = distinct_poses(poses, scores, maps.threshold, _POSES_OF_PARTS)
         hypotheses = hypotheses.merged(poses[rows], scores[rows], poses.rotation.shape[0])
@@ -97,7 +96,7 @@ def seed_pairs(graph: MatchGraph, scorer: RowScorer, partners: int) -> Int[Tenso
     weight = graph.support * graph.probability.sqrt()
     for side in (scorer.source, scorer.target):
         direction = side.lines.direction.float()
-        weight = weight.masked_fill_((direction @ direction.mT).abs_() > limit, 0)
+        weight.mul_((direction @ direction.mT).abs_().le_(limit))
     support, partner = weight.topk(min(partners, count), -1)
     match = torch.arange(count, device=weight.device)[:, None].expand_as(partner)
     rows = torch.stack([torch.minimum(match, partner), torch.maximum(match, partner)])[:, support > 0]

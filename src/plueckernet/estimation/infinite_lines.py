@@ -34,8 +34,11 @@ class InfiniteLines:
 
     def misfit(self, poses: Pose, lines: AnchoredLines) -> Float[Tensor, "h m"]:
         """The squared residual of each moved line and its best partner, in thresholds."""
-        direction = (lines.lines.direction @ poses.rotation.mT).flatten(0, 1)
-        coefficients = _coefficients(poses.act(lines.anchor).flatten(0, 1), direction, self._threshold)
+        by_axis = poses.rotation.transpose(0, 1).flatten(0, 1)  # (3 h, 3)
+        shape = 3, poses.rotation.shape[0], len(lines)
+        direction = (by_axis @ lines.lines.direction.mT).view(shape).flatten(1)  # (3, h m)
+        point = (by_axis @ lines.anchor.mT).view(shape).add_(poses.translation.mT[..., None]).flatten(1)
+        coefficients = _coefficients(point, direction, self._threshold)
         size = max(1, 4 * BLOCK_ENTRIES // max(1, self._terms.shape[-1]))
         misfit = torch.empty_like(coefficients[0])
         squares = coefficients.new_empty(size, self._terms.shape[-1])  # one buffer for all blocks
@@ -43,25 +46,36 @@ class InfiniteLines:
             block = coefficients[:, start : start + size]
             square = torch.mm(block.mT, self._terms, out=squares[: block.shape[1]])
             if self._threshold.directed:
-                square.masked_fill_(direction[start : start + size] @ self._direction.mT < 0, torch.inf)
+                square.masked_fill_(direction[:, start : start + size].mT @ self._direction.mT < 0, torch.inf)
             torch.amin(square, -1, out=misfit[start : start + size])
         return misfit.clamp_min_(0).unflatten(0, (-1, len(lines)))
 
 
 def _coefficients(
-    point: Float[Tensor, "k 3"], direction: Float[Tensor, "k 3"], threshold: InlierThreshold
+    point: Float[Tensor, "3 k"], direction: Float[Tensor, "3 k"], threshold: InlierThreshold
 ) -> Float[Tensor, "20 k"]:
     """What the terms of the other lines are multiplied by."""
-    p, d = (point / threshold.distance).mT.contiguous().unbind(), direction.mT.contiguous().unbind()
-    along, weight = _dot(d, p), threshold.angle**-2
-    squares, angles = [], []
-    for (i, j), dd, pp in zip(_PAIRS, _products(d), _products(p), strict=True):
-        times = 1.0 if i == j else 2.0  # both orders of a pair
-        squares.append(float(i == j) - 0.5 * times * dd)
-        angles.append(-times * (0.5 * pp + weight * dd))
-    linear = [along * x - 2 * y for x, y in zip(d, p, strict=True)]
-    rest = _dot(p, p) - 0.5 * along.square() + weight
-    return torch.stack([*squares, *linear, *angles, *p, torch.full_like(along, -0.5), rest])
+    p, d, weight = point / threshold.distance, direction, threshold.angle**-2
+    result = torch.empty(20, point.shape[1], dtype=point.dtype, device=point.device)
+    squares, linear, angles, points = result[:6], result[6:9], result[9:15], result[15:18]
+    along = _dot(d.unbind(), p.unbind())
+    _set_products(d, out=squares)
+    _set_products(p, out=angles)
+    angles.mul_(-0.5).add_(squares, alpha=-weight)[3:].mul_(2)  # both orders of a pair of different coordinates
+    squares[:3].mul_(-0.5).add_(1)
+    squares[3:].neg_()
+    torch.mul(d, along, out=linear).sub_(p, alpha=2)
+    points.copy_(p)
+    result[18] = -0.5
+    result[19] = _dot(p.unbind(), p.unbind()).addcmul_(along, along, value=-0.5).add_(weight)
+    return result
+
+
+def _set_products(a: Float[Tensor, "3 k"], out: Float[Tensor, "6 k"]) -> None:
+    """Those of two coordinates, in the order of `_PAIRS`."""
+    torch.mul(a, a, out=out[:3])
+    torch.mul(a[0], a[1:], out=out[3:5])
+    torch.mul(a[1], a[2], out=out[5])
 
 
 def _products(a: Sequence[Float[Tensor, " k"]]) -> list[Float[Tensor, " k"]]:

@@ -120,20 +120,30 @@ def _weighted(weights: Mapping[str, float], evidence: Evidence) -> float:
 #: Of matches without meaningful probabilities; also used, and reported as uncalibrated, where a matcher has none.
 DESCRIPTOR_CALIBRATION = Calibration(
     presence={
-        "constant": 2.329,
-        "inliers": 0.895,
-        "stand_out": 0.413,
-        "smaller_explained": 3.209,
-        "crowd_ratio": -3.947,
+        "constant": 2.297,
+        "inliers": 1.163,
+        "stand_out": 0.722,
+        "smaller_explained": 3.164,
+        "crowd_ratio": -6.876,
     },
-    choice={
-        "score": 3.615,
-        "stand_out": 4.198,
-        "explained_fraction": 3.866,
-    },
+    choice={"stand_out": 2.505, "deficit": -1.695, "chance_lines": -0.647, "lateral_support": 1.869},
     fitted_on=(
         "real maps: neighbouring crops, sparse and dense, pieces, tiny, repeated and unrelated maps;"
-        " synthetic scenes: random parts, surveys and unrelated maps, any motion; 2059 pairs"
+        " synthetic scenes: random parts, surveys and unrelated maps, any motion; 1338 pairs"
+    ),
+    upright=Calibration(
+        presence={
+            "constant": 3.142,
+            "inliers": 1.077,
+            "stand_out": 0.238,
+            "smaller_explained": 2.278,
+            "crowd_ratio": -7.562,
+        },
+        choice={"stand_out": 2.391, "deficit": -0.734, "chance_lines": -2.215, "lateral_support": 1.112},
+        fitted_on=(
+            "real maps, vertical known: neighbouring crops, sparse and dense, pieces, tiny and unrelated maps;"
+            " 627 pairs"
+        ),
     ),
 )
 

@@ -25,7 +25,7 @@ from plueckernet.geometry.lines import LineSet
 _HALVINGS = 2
 _OVERLAP = 0.2  # of the lines, that are in both halves
 MIN_PART_LINES = 12  # of a part
-_MAX_MATCHES = 200  # of two parts, or of the longest lines
+MAX_PART_MATCHES = 200  # of two parts, or of the longest lines
 
 
 def longest_matches(
@@ -42,11 +42,14 @@ def longest_matches(
 
 
 def _longest(lines: AnchoredLines, count: int) -> Int[Tensor, " k"]:
-    """Rows of the longest segments; infinite lines are all alike, so some of them, spread evenly."""
+    """Rows of the longest segments; infinite lines are all alike, so some of them, spread evenly.
+
+    In single precision, so that rounding does not decide between segments of one length.
+    """
     count = min(count, len(lines))
     if lines.half_length is None:
         return torch.arange(count, device=lines.anchor.device) * len(lines) // count
-    return lines.half_length.topk(count).indices
+    return lines.half_length.float().argsort(descending=True, stable=True)[:count]
 
 
 def part_matches(
@@ -76,7 +79,7 @@ def matches_of_rows(
         maps = normalize(lines[0][rows[0]], lines[1][rows[1]])
     except InputError:  # they may all pass through one point
         return None
-    matches = match(maps).first(_MAX_MATCHES)
+    matches = match(maps).first(MAX_PART_MATCHES)
     source, target = maps.source_core[matches.source], maps.target_core[matches.target]
     return Matches(rows[0][source], rows[1][target], matches.probability)
 

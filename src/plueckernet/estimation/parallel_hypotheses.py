@@ -27,8 +27,8 @@ def other_direction_fraction(lines: AnchoredLines) -> float:
     """Fraction of the total length in other directions than the dominant one, that of the line with most parallels."""
     direction = lines.lines.direction
     length = torch.ones_like(direction[:, 0]) if lines.half_length is None else lines.half_length
-    parallel = (direction @ direction.mT).abs_() > math.cos(_PARALLEL_ANGLE)
-    return 1 - float((parallel.to(length.dtype) @ length).max() / length.sum())
+    parallel = (direction @ direction.mT).abs_().gt_(math.cos(_PARALLEL_ANGLE))
+    return 1 - float((parallel @ length).max() / length.sum())
 
 
 def parallel_poses(scorer: RowScorer, graph: MatchGraph, partners: int = 8) -> Pose:
@@ -48,7 +48,7 @@ def _partners(scorer: RowScorer, graph: MatchGraph, partners: int) -> Int[Tensor
     weight = graph.support * graph.probability.sqrt()
     for side in (scorer.source, scorer.target):
         direction, anchor = side.lines.direction.float(), side.anchor.float()
-        weight.masked_fill_((direction @ direction.mT).abs_() < math.cos(scorer.threshold.angle), 0)
+        weight.mul_((direction @ direction.mT).abs_().ge_(math.cos(scorer.threshold.angle)))
     along = direction @ anchor.mT - (direction * anchor).sum(-1, keepdim=True)
     weight.mul_((torch.cdist(anchor, anchor).square_() - along.square_()).clamp_(0, 1).sqrt_())
     best, partner = weight.topk(min(partners, len(weight)), -1)

@@ -90,8 +90,8 @@ def draw_pairs(weight: Float[Tensor, "k k"], count: int, seed: int) -> Int[Tenso
     """At most ``count`` pairs of matches without replacement, by the weight of each pair."""
     places = places_above(weight.triu(1), 0.0)
     # The first arrivals of exponential clocks are a weighted draw without replacement.
-    generator = torch.Generator(device=weight.device).manual_seed(seed)
-    clock = torch.rand(len(places), device=weight.device, generator=generator).log_().div_(weight.flatten()[places])
+    random = torch.rand(len(places), generator=torch.Generator().manual_seed(seed)).to(weight.device)  # on any device
+    clock = random.log_().div_(weight.flatten()[places])
     drawn = places[clock.topk(min(count, len(places))).indices]
     return torch.stack([drawn // len(weight), drawn % len(weight)])
 

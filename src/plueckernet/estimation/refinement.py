@@ -24,7 +24,7 @@ from torch import Tensor
 
 from plueckernet.estimation.close_pairs import NearbyPairs
 from plueckernet.estimation.correspondence import ClosePairs, CorrespondenceSettings
-from plueckernet.estimation.distinct import Distinctness, are_close
+from plueckernet.estimation.distinct import Distinctness, close_to_any
 from plueckernet.estimation.gauss_newton import determined_step, pose_covariance
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.noise import (
@@ -38,7 +38,7 @@ from plueckernet.estimation.noise import (
 from plueckernet.estimation.paired_lines import PairedLines, PairResiduals, PoseArrays
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold
 from plueckernet.estimation.verification import MapScorer
-from plueckernet.geometry.pose import Pose
+from plueckernet.geometry.pose import Pose, stacked
 from plueckernet.geometry.residuals import NoiseModel
 from plueckernet.geometry.upright import allowed_motions
 from plueckernet.settings import check_at_least, check_fraction, check_positive
@@ -148,15 +148,15 @@ def refine_candidates(
     refined = list(earlier)
 
     def is_known(pose: Pose) -> bool:
-        return any(are_close(pose, other.refinement.pose, maps.threshold, distinctness) for other in refined)
+        others = [other.refinement.pose for other in refined]
+        return bool(others) and bool(close_to_any(stacked([pose]), stacked(others), maps.threshold, distinctness))
 
     for candidate in candidates:
         if is_known(candidate):  # it would end at the same pose
             continue
         refinement = refine_pose(candidate, maps.source, maps.target, maps.threshold, known, brief)
         if refinement is not None and not is_known(refinement.pose):
-            score = float(scorer.scores(Pose(refinement.pose.rotation[None], refinement.pose.translation[None])))
-            refined.append(RefinedCandidate(score, *scorer.stand_out(refinement.pose, score), refinement))
+            refined.append(RefinedCandidate(*scorer.stand_out(refinement.pose), refinement))
     return sorted(refined, key=lambda candidate: -candidate.score)
 
 

@@ -139,13 +139,12 @@ def pair_residuals(
     The two point-to-line distances are averaged. For segments, the gap between their ends along the line counts like
     a distance across it.
     """
-    d, e, q = source.lines.direction, target.lines.direction, target.anchor
-    unit, moved = 1 / threshold.distance, poses.act(source.anchor)  # (h, m, 3)
-    source_ones, target_ones = torch.ones_like(moved[..., :1]), torch.ones_like(q[..., :1])
-    moved_back = poses.inverse().act(q)  # (h, n, 3)
-    own = torch.cat([d, -_dot(d, source.anchor)], -1) * unit
-    # The coordinate of the target's anchor along the source line.
-    lever = own @ torch.cat([moved_back, torch.ones_like(moved_back[..., :1])], -1).mT
+    e, q, unit = target.lines.direction, target.anchor, 1 / threshold.distance
+    # Lines of all poses are the rows of one matrix: products of few rows for each pose would take several times longer.
+    moved, turned = poses.act(source.anchor).flatten(0, 1), (source.lines.direction @ poses.rotation.mT).flatten(0, 1)
+    source_ones, target_ones = torch.ones_like(moved[:, :1]), torch.ones_like(q[:, :1])
+    # The coordinate of the target's anchor along the source line, and the reverse.
+    lever = (torch.cat([turned, -_dot(turned, moved)], -1) * unit) @ torch.cat([q, target_ones], -1).mT
     back = torch.cat([moved, source_ones], -1) @ (torch.cat([e, -_dot(e, q)], -1) * unit).mT
     # |p - q|^2 expanded: the maps are centred, so little precision is lost. Both distances are subtracted from it.
     from_source = torch.cat([-2 * moved, _dot(moved, moved), source_ones], -1)
@@ -153,24 +152,55 @@ def pair_residuals(
     result = spread.addcmul_(lever, lever, value=-0.5).addcmul_(back, back, value=-0.5).clamp_min_(0)
     if threshold.slope:
         result.div_((lever * threshold.slope).square_().add_(1))
-    cosine = (d @ poses.rotation.mT) @ (e / threshold.angle).mT
+    cosine = turned @ (e / threshold.angle).mT
     result.addcmul_(cosine, cosine, value=-1).add_(threshold.angle**-2)
     if source.half_length is not None and target.half_length is not None:
-        gap = lever.abs_().sub_((source.half_length[:, None] + target.half_length) * unit).clamp_min_(0)
+        half_length = source.half_length.repeat(poses.rotation.shape[0])[:, None]
+        gap = lever.abs_().sub_((half_length + target.half_length) * unit).clamp_min_(0)
         result.addcmul_(gap, gap)
-    return result.masked_fill_(cosine < 0, torch.inf) if threshold.directed else result
+    result = result.masked_fill_(cosine < 0, torch.inf) if threshold.directed else result
+    return result.view(poses.rotation.shape[0], len(source), len(target))
 
 
 def line_spacing(lines: AnchoredLines, threshold: InlierThreshold) -> float:
-    """Median distance of a line to its nearest neighbour of similar direction, in threshold distances."""
+    """Median distance of a line to its nearest neighbour of similar direction, in threshold distances.
+
+    The neighbours are found in single precision. Their distances are then computed without cancellation, so that the
+    order of operations, which differs from device to device, does not change the inlier threshold.
+    """
     single = lines.to(torch.float32)
     identity = Pose.identity(1, dtype=torch.float32, device=str(lines.anchor.device))
-    closest = []
-    for rows in torch.arange(len(lines), device=lines.anchor.device).split(max(1, BLOCK_ENTRIES // len(lines))):
+    nearest = []
+    for rows in torch.arange(len(lines), device=lines.anchor.device).split(max(1, 8 * BLOCK_ENTRIES // len(lines))):
         squares = pair_residuals(identity, single[rows], single, threshold)[0]
         squares[torch.arange(len(rows)), rows] = torch.inf
-        closest.append(squares.amin(1))
-    return float(torch.cat(closest).median().sqrt())
+        nearest.append(squares.argmin(1))
+    other = lines[torch.cat(nearest)]
+    half_length = None
+    if lines.half_length is not None and other.half_length is not None:
+        half_length = lines.half_length + other.half_length
+    directions = lines.lines.direction, other.lines.direction
+    return float(row_squares(directions, other.anchor - lines.anchor, half_length, threshold).median().sqrt())
+
+
+def row_squares(
+    directions: tuple[Float[Tensor, "*batch n 3"], Float[Tensor, "*batch n 3"]],
+    offset: Float[Tensor, "*batch n 3"],
+    half_length: Float[Tensor, "*batch n"] | None,
+    threshold: InlierThreshold,
+) -> Float[Tensor, "*batch n"]:
+    """The residuals of :func:`pair_residuals` of lines compared row by row, from the offset between their anchors.
+
+    ``half_length`` is the sum of those of both segments; None for infinite lines.
+    """
+    offset = offset / threshold.distance
+    lever, back = ((offset * direction).sum(-1) for direction in directions)
+    square = (offset.square().sum(-1) - 0.5 * lever.square() - 0.5 * back.square()).clamp_min(0)
+    turn = torch.linalg.cross(*directions).square().sum(-1) / threshold.angle**2
+    if half_length is None:
+        return square + turn
+    gap = (lever.abs() - half_length / threshold.distance).clamp_min(0)
+    return square + turn + gap.square()
 
 
 def _pose_entries(poses: Pose) -> Tensor:

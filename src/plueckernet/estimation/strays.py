@@ -73,9 +73,15 @@ def _distances(lines: LineSet) -> Float[Tensor, " n"]:
     if lines.endpoints is not None:
         centre = lines.midpoints().median(0).values
         return (lines.endpoints - centre).norm(dim=-1).amax(-1)
-    centre = lines.centre()
+    # A line is at the distance |f - P c| from c, with its foot point f and P = I - d d^T, and the centre of some lines
+    # solves (sum P) c = sum f.
+    d, foot = lines.direction, lines.footpoints()
+    across = torch.eye(3, dtype=d.dtype, device=d.device) - d[:, :, None] * d[:, None, :]
+    terms = torch.cat([across.flatten(1), foot], -1)  # (n, 12)
+    centre, many = lines.centre(), len(lines) >= 1 << 24  # more than `quantile` takes
     for _ in range(_ROUNDS):
-        distance = (lines.footpoints(centre) - centre).norm(dim=-1)
-        near = distance <= distance.quantile(_NEAR_FRACTION) if len(lines) < 1 << 24 else distance <= distance.median()
-        centre = lines[near].centre()
-    return (lines.footpoints(centre) - centre).norm(dim=-1)
+        distance = (foot - across @ centre).norm(dim=-1)
+        near = distance <= (distance.median() if many else distance.quantile(_NEAR_FRACTION))
+        sums = near.to(d.dtype) @ terms
+        centre = torch.linalg.pinv(sums[:9].view(3, 3), hermitian=True) @ sums[9:]
+    return (foot - across @ centre).norm(dim=-1)

@@ -125,11 +125,11 @@ def _candidates(
     partner, is_parallel = _partners(lines, order, invariants, threshold)
     references = [_Reference.of(order, partner, invariants, index) for index in range(len(order))]
     counterparts = [_Counterparts.of(lines, reference, threshold) for reference in references]
-    found = [
+    counted = [
         (int(per_row.sum()), entry, per_row) for entry, per_row in zip(counterparts, _counts(counterparts), strict=True)
     ]
-    repeated = sorted((entry for entry in found if entry[0] > 1), key=lambda entry: entry[0])
-    if 2 * len(repeated) < len(found):  # each has itself as a counterpart
+    repeated = sorted((entry for entry in counted if entry[0] > 1), key=lambda entry: entry[0])
+    if 2 * len(repeated) < len(counted):  # each has itself as a counterpart
         return Pose.identity(0, dtype=torch.float32, device=str(lines.anchor.device))
     solved = repeated[: settings.solved_pairs]
     pairs = torch.cat([entry.closest(per_row, settings.max_counterparts) for _, entry, per_row in solved])
@@ -366,7 +366,7 @@ def _misfit(
     poses: Pose, checked: AnchoredLines, lines: AnchoredLines, threshold: InlierThreshold
 ) -> Float[Tensor, "h m"]:
     """The squared residual of each moved segment and its best partner, in thresholds."""
-    count, size = poses.rotation.shape[0], max(1, 4 * BLOCK_ENTRIES // len(lines))
+    count, size = poses.rotation.shape[0], max(1, 8 * BLOCK_ENTRIES // (len(lines) * max(1, len(checked))))
     blocks = [poses[start : start + size] for start in range(0, count, size)]
     return torch.cat([pair_residuals(block, checked, lines, threshold).amin(2) for block in blocks])
 
@@ -421,6 +421,6 @@ def _coinciding_length(
         pose = poses[index : index + 1]
         along = (pose.act(lines.anchor)[0] @ lines.lines.direction.mT - place).abs_()
         common = torch.minimum(half[:, None] + half - along, longest_common).clamp_min_(0)
-        common *= pair_residuals(pose, lines, lines, threshold)[0] < 1
+        common *= pair_residuals(pose, lines, lines, threshold)[0].lt_(1)
         fractions.append(torch.minimum(common.sum(1), 2 * half).sum() / (2 * half).sum())
     return torch.stack(fractions)

@@ -36,13 +36,13 @@ from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines, InlierT
 from plueckernet.geometry.pose import Pose
 from plueckernet.settings import check_at_least, check_positive
 
-_INFINITE_LINES = 256  # of a map of infinite lines, which no grid can hold, that are compared with all of the other
+INFINITE_LINES = 256  # of a map of infinite lines, which no grid can hold, that are compared with all of the other
 _POSE_LINES = 400_000  # poses times lines that are looked up in the grids at once
 _SHIFTS = 48  # of a pose, to learn what it would explain by chance
 _SHIFT_RANGE = 0.15, 0.75  # radii of the map: far enough to part true matches, near enough to keep the overlap
-_COUNT_VARIANCE = 4.0  # lines squared, added to the variance of the number of explained lines
+COUNT_VARIANCE = 4.0  # lines squared, added to the variance of the number of explained lines
 _MIN_COVERAGE = 0.5  # of a line in the overlap of two maps
-_MIN_DEVIATION = 0.3  # lines, added to the standard deviation: few lines cannot tell how much chance varies
+MIN_DEVIATION = 0.3  # lines, added to the standard deviation: few lines cannot tell how much chance varies
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Explained:
         """
         fraction = min(fraction, 1.0)
         missing = (fraction - self.fraction) * self.expected
-        return missing / (self.expected * fraction * (1 - fraction) + _COUNT_VARIANCE).sqrt()
+        return missing / (self.expected * fraction * (1 - fraction) + COUNT_VARIANCE).sqrt()
 
 
 class MapScorer:
@@ -174,16 +174,17 @@ class MapScorer:
         ]
         return covered[0].nonzero()[:, 0], covered[1].nonzero()[:, 0]
 
-    def stand_out(self, pose: Pose, score: float) -> tuple[float, float]:
-        """How far the score of a pose lies above that of the same pose shifted, and how many lines that explains.
+    def stand_out(self, pose: Pose) -> tuple[float, float, float]:
+        """The score of a pose, how far it lies above that of the same pose shifted, and how many lines that explains.
 
-        The first is in standard deviations of the scores of many shifts, the second a mean over them: what the maps
+        The second is in standard deviations of the scores of many shifts, the third a mean over them: what the maps
         explain by chance.
         """
-        shifts = _shifts(str(pose.translation.device))
+        shifts = pose_shifts(str(pose.translation.device))
         explained = self.explained(Pose(pose.rotation.expand(len(shifts), 3, 3), pose.translation + shifts))
-        scores = self.score(explained)
-        return float((score - scores.mean()) / (scores.std() + _MIN_DEVIATION)), float(explained.lines.mean())
+        scores, chance = self.score(explained), explained.lines[1:].mean()
+        above = (scores[0] - scores[1:].mean()) / (scores[1:].std() + MIN_DEVIATION)
+        return float(scores[0]), float(above), float(chance)
 
     def _rough_scores(self, poses: Pose) -> Float[Tensor, " h"]:
         """The score on some lines of each map; of infinite lines, on some of the source against all of the target."""
@@ -217,7 +218,7 @@ class MapScorer:
 
     def _explained_infinite(self, poses: Pose, moved: _WeightedLines, other: int) -> Float[Tensor, " h"]:
         """Explained lines of an infinite map; some of its lines stand for all of it."""
-        misfit = self._infinite_lines[other].misfit(poses, moved.sample(_INFINITE_LINES).lines)
+        misfit = self._infinite_lines[other].misfit(poses, moved.sample(INFINITE_LINES).lines)
         return (1 - misfit).clamp_min_(0).mean(-1) * len(moved.weight)
 
 
@@ -239,16 +240,17 @@ def _weights(lines: AnchoredLines, bundle: InlierThreshold) -> Float[Tensor, " n
     if lines.half_length is None:
         return torch.ones_like(lines.anchor[:, 0])
     identity = Pose.identity(1, dtype=torch.float32, device=str(lines.anchor.device))
-    blocks = torch.arange(len(lines), device=lines.anchor.device).split(max(1, 4 * BLOCK_ENTRIES // len(lines)))
+    blocks = torch.arange(len(lines), device=lines.anchor.device).split(max(1, 8 * BLOCK_ENTRIES // len(lines)))
     sizes = torch.cat([pair_residuals(identity, lines[rows], lines, bundle)[0].lt_(1).sum(1) for rows in blocks])
     weight = 1 / sizes.clamp_min(1)
     return weight / weight.mean()
 
 
 @lru_cache(maxsize=8)
-def _shifts(device: str) -> Float[Tensor, "s 3"]:
-    """The same shifts every time, in all directions."""
+def pose_shifts(device: str) -> Float[Tensor, "s 3"]:
+    """None, and then the same shifts every time, in all directions."""
     generator = torch.Generator().manual_seed(0)
     direction = normalize(torch.randn(_SHIFTS, 3, generator=generator, dtype=torch.float64), dim=-1)
     low, high = _SHIFT_RANGE
-    return (direction * torch.linspace(low, high, _SHIFTS, dtype=torch.float64)[:, None]).to(device)
+    shifts = direction * torch.linspace(low, high, _SHIFTS, dtype=torch.float64)[:, None]
+    return torch.cat([torch.zeros_like(shifts[:1]), shifts]).to(device)

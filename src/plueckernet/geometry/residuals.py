@@ -69,8 +69,8 @@ def line_residuals(
     pose: Pose,
     source: LineSet,
     target: LineSet,
-    source_anchor: Float[Tensor, "n 3"],
-    target_anchor: Float[Tensor, "n 3"],
+    source_anchor: Float[Tensor, "*lines n 3"],
+    target_anchor: Float[Tensor, "*lines n 3"],
 ) -> Residuals:
     """Residuals and Jacobians (formulas in the module docstring) of lines matched row by row, signs ignored."""
     e, q = target.direction, target_anchor  # (n, 3)
@@ -99,7 +99,7 @@ def whitened(
     residuals: Residuals,
     gain: Float[Tensor, "*batch n"],
     position_var: Float[Tensor, "*batch n"],
-    direction_var: Float[Tensor, " n"],
+    direction_var: Float[Tensor, "*lines n"],
 ) -> tuple[Float[Tensor, "*batch n 4"], Float[Tensor, "*batch n 4 6"]]:
     r"""Residuals and Jacobians with unit covariance.
 
@@ -125,9 +125,9 @@ def whitened(
 
 def variances(
     residuals: Residuals,
-    source_sigma: tuple[Float[Tensor, " n"], Float[Tensor, " n"]],
-    target_sigma: tuple[Float[Tensor, " n"], Float[Tensor, " n"]],
-) -> tuple[Float[Tensor, "*batch n"], Float[Tensor, "*batch n"], Float[Tensor, " n"]]:
+    source_sigma: tuple[Float[Tensor, "*lines n"], Float[Tensor, "*lines n"]],
+    target_sigma: tuple[Float[Tensor, "*lines n"], Float[Tensor, "*lines n"]],
+) -> tuple[Float[Tensor, "*batch n"], Float[Tensor, "*batch n"], Float[Tensor, "*lines n"]]:
     """Gain of the position on the direction, its variance given the direction, and the direction's variance."""
     (sp, sd), (tp, td) = source_sigma, target_sigma
     direction = sd.square() + td.square()

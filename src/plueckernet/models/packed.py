@@ -33,7 +33,7 @@ class PackedLayer:
         if not isinstance(layer, MessageLayer):
             raise TypeError("only message layers can be packed")
         self.config, c = layer.config, layer.config.channels
-        first, second = (part for part in layer.update.linear if isinstance(part, nn.Linear))
+        first, second = (linear for linear in layer.update.linear if isinstance(linear, nn.Linear))
         own, message, filtered = first.weight.tensor_split((c, 2 * c), 1)
         merged = message @ torch.cat([layer.merge.weight, layer.merge.bias[:, None]], 1)  # (2 c, c + 1)
         self.project = torch.cat([layer.query.weight, layer.key_value.weight])  # (3 c or 4 c, c)

@@ -21,7 +21,7 @@ class PreparedWeights:
     def get(self, module: nn.Module, name: Hashable, prepare: Callable[[], _T]) -> _T:
         """The value of that name, prepared again if a parameter was replaced or changed in place."""
         self._modules = self._modules or list(module.modules())
-        own = (values for part in self._modules for values in part._parameters.values() if values is not None)
+        own = (values for submodule in self._modules for values in submodule._parameters.values() if values is not None)
         state = [(values.data_ptr(), values._version) for values in own]
         if state != self._state:
             self._state, self._values = state, {}

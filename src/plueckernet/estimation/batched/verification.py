@@ -1,0 +1,177 @@
+"""How well poses of many pairs of maps explain whole maps: :mod:`plueckernet.estimation.verification`, batched."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from plueckernet.estimation.batched.line_grid import BatchedLineGrid
+from plueckernet.estimation.batched.lines import PaddedLines, max_entries, mean
+from plueckernet.estimation.batched.partners import BatchedOccupancy, InfinitePartners
+from plueckernet.estimation.batched.preparation import BatchedMaps
+from plueckernet.estimation.batched.residuals import Thresholds, pair_squares
+from plueckernet.estimation.verification import (
+    COUNT_VARIANCE,
+    INFINITE_LINES,
+    MIN_DEVIATION,
+    VerificationSettings,
+    pose_shifts,
+)
+from plueckernet.geometry.pose import Pose
+
+
+@dataclass(frozen=True, eq=False)
+class BatchedExplained:
+    """How many lines of either map poses explain, and how many are expected."""
+
+    source: Float[Tensor, "b h"]
+    target: Float[Tensor, "b h"]
+    expected_source: Float[Tensor, "b h"]
+    expected_target: Float[Tensor, "b h"]
+
+    @property
+    def lines(self) -> Float[Tensor, "b h"]:
+        """Explained lines, averaged over the maps."""
+        return (self.source + self.target) / 2
+
+    @property
+    def expected(self) -> Float[Tensor, "b h"]:
+        """Expected lines, averaged over the maps."""
+        return (self.expected_source + self.expected_target) / 2
+
+    @property
+    def fraction(self) -> Float[Tensor, "b h"]:
+        """Explained over expected lines of both maps."""
+        return self.lines / self.expected.clamp_min(1e-6)
+
+    def deficit(self, fraction: Float[Tensor, "b 1"]) -> Float[Tensor, "b h"]:
+        """How many lines fewer poses explain than if they explained a given fraction, in standard deviations."""
+        fraction = fraction.clamp_max(1.0)
+        missing = (fraction - self.fraction) * self.expected
+        return missing / (self.expected * fraction * (1 - fraction) + COUNT_VARIANCE).sqrt()
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    lines: PaddedLines  # in single precision
+    weight: Float[Tensor, "b n"]  # zero for padding
+    partners: InfinitePartners | BatchedLineGrid
+    occupancy: BatchedOccupancy | None  # None for infinite lines
+
+
+class BatchedMapScorer:
+    """Scores poses on both maps of each pair."""
+
+    def __init__(self, maps: BatchedMaps, settings: VerificationSettings = VerificationSettings()) -> None:
+        self._settings = settings
+        self._sides = tuple(_side(side.single, maps, settings) for side in maps.sides)
+
+    def against_itself(self, side: int) -> BatchedMapScorer:
+        """Scores motions of the sources (0) or the targets (1) within the same map."""
+        scorer = copy(self)
+        scorer._sides = (self._sides[side],) * 2
+        return scorer
+
+    def scores(self, poses: Pose) -> Float[Tensor, "b h"]:
+        """Number of explained lines times the explained fraction, for each pose."""
+        return self.score(self.explained(poses))
+
+    def score(self, explained: BatchedExplained) -> Float[Tensor, "b h"]:
+        """The score that follows from explained and expected lines."""
+        return explained.lines.square() / (explained.expected + self._settings.score_prior)
+
+    def explained(self, poses: Pose) -> BatchedExplained:
+        """How many lines each pose explains, and how many are expected."""
+        single, (source, target) = poses.to(torch.float32), self._sides
+        if source.occupancy is None:
+            first, second = (
+                _explained_infinite(motion, moved.lines.sample(INFINITE_LINES), moved.lines.count, other)
+                for motion, moved, other in ((single, source, target), (single.inverse(), target, source))
+            )
+            least = torch.minimum(source.lines.count, target.lines.count)[:, None].expand_as(first).float()
+            return BatchedExplained(first, second, least, least)
+        return self._explained(single, source.lines, target.lines, (source.weight, target.weight))
+
+    def rough_scores(self, poses: Pose) -> Float[Tensor, "b h"]:
+        """The score on some lines of each map; of infinite lines, on some of the source against all of the target."""
+        source, target = self._sides
+        count, single = self._settings.screening_lines, poses.to(torch.float32)
+        some = source.lines.sample(count)
+        if source.occupancy is None:
+            return _explained_infinite(single, some, some.count, target)
+        others = target.lines.sample(count)
+        weights = tuple(_sampled(side, count) for side in self._sides)
+        explained = self._explained(single, some, others, (weights[0], weights[1]))
+        least = [
+            torch.minimum(*pair) for pair in ((some.count, others.count), (source.lines.count, target.lines.count))
+        ]
+        prior = self._settings.score_prior * (least[0] / least[1])[:, None]
+        return explained.lines.square() / (explained.expected + prior)
+
+    def stand_out(self, poses: Pose, scores: Float[Tensor, "b h"]) -> tuple[Float[Tensor, "b h"], Float[Tensor, "b h"]]:
+        """How far scores lie above those of shifted poses, and how many lines these explain."""
+        shift = pose_shifts(str(poses.translation.device))[1:]  # the first is none
+        count = len(shift)
+        translation = (poses.translation[:, :, None] + shift).flatten(1, 2)
+        shifted = Pose(poses.rotation.repeat_interleave(count, 1), translation)
+        explained = self.explained(shifted)
+        chance = self.score(explained).unflatten(1, (-1, count))
+        deviation = chance.std(-1) + MIN_DEVIATION
+        return (scores - chance.mean(-1)) / deviation, explained.lines.unflatten(1, (-1, count)).mean(-1)
+
+    def _explained(
+        self, poses: Pose, source: PaddedLines, target: PaddedLines, weights: tuple[Tensor, Tensor]
+    ) -> BatchedExplained:
+        """Of segments, in blocks of poses."""
+        rows = len(source.mask) * max(source.mask.shape[1], target.mask.shape[1])
+        size = max(1, max_entries(source.mask.device) // (4 * rows))
+        blocks = zip(poses.rotation.split(size, 1), poses.translation.split(size, 1), strict=True)
+        sums = [self._sums(Pose(*block), (source, target), weights) for block in blocks]
+        return BatchedExplained(*(torch.cat(side, 1) for side in zip(*sums, strict=True)))
+
+    def _sums(
+        self, poses: Pose, lines: tuple[PaddedLines, PaddedLines], weights: tuple[Tensor, Tensor]
+    ) -> list[Tensor]:
+        explained, expected = [], []
+        for moved, weight, motion, other in zip(
+            lines, weights, (poses, poses.inverse()), reversed(self._sides), strict=True
+        ):
+            fit = (1 - other.partners.misfit(motion, moved)).clamp_min_(0)
+            coverage = other.occupancy.coverage(motion, moved) if other.occupancy else fit
+            explained.append((fit @ weight[..., None])[..., 0])
+            expected.append((torch.maximum(coverage, fit) @ weight[..., None])[..., 0])
+        return explained + expected
+
+
+def _side(lines: PaddedLines, maps: BatchedMaps, settings: VerificationSettings) -> _Side:
+    if lines.half_length is None:
+        return _Side(lines, lines.mask.float(), InfinitePartners(lines, maps.distance, maps.angle), None)
+    partners = BatchedLineGrid(lines, maps.distance, maps.angle)
+    bundle = Thresholds.of(settings.bundle_width * maps.distance, maps.angle)
+    return _Side(lines, _weights(lines, bundle), partners, BatchedOccupancy(lines, settings.cell_size))
+
+
+def _weights(lines: PaddedLines, bundle: Thresholds) -> Float[Tensor, "b n"]:
+    """One over the number of lines in the bundle of each line, scaled to a mean of one."""
+    identity = Pose.identity(len(lines.mask), dtype=torch.float32, device=str(lines.mask.device))
+    close = (pair_squares(identity, lines, lines, bundle) < 1) & lines.mask[:, None]
+    weight = 1 / close.sum(2).clamp_min(1)
+    return (weight / mean(weight, lines.mask)[:, None]).masked_fill(~lines.mask, 0)
+
+
+def _sampled(side: _Side, count: int) -> Float[Tensor, "b k"]:
+    """Weights of the sampled lines."""
+    lines = PaddedLines(
+        side.lines.direction, side.lines.moment, side.lines.anchor, side.weight, side.lines.mask
+    ).sample(count)  # weights in place of lengths
+    return torch.zeros_like(lines.anchor[..., 0]) if lines.half_length is None else lines.half_length * lines.mask
+
+
+def _explained_infinite(poses: Pose, moved: PaddedLines, count: Tensor, other: _Side) -> Float[Tensor, "b h"]:
+    """Explained lines of an infinite map; some of its lines stand for all of it."""
+    fit = (1 - other.partners.misfit(poses, moved)).clamp_min_(0)
+    return mean(fit, moved.mask[:, None].expand_as(fit)) * count[:, None]
