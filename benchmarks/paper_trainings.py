@@ -152,7 +152,10 @@ def multi_process_service(plan: Plan) -> Iterator[dict[str, str]]:
     if control is None:
         yield {}
         return
-    daemon = subprocess.Popen([control, "-f"], env=os.environ | environment, stdin=subprocess.DEVNULL)
+    with (pipes / "control.txt").open("ab") as log:  # not our output: nobody would wait for its end
+        daemon = subprocess.Popen(
+            [control, "-f"], env=os.environ | environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
     try:
         time.sleep(2)
         yield environment if daemon.poll() is None else {}
@@ -164,19 +167,28 @@ def multi_process_service(plan: Plan) -> Iterator[dict[str, str]]:
 
 def quit_service(control: str, environment: dict[str, str]) -> None:
     """Ask the service to end."""
+    process = subprocess.Popen(
+        [control], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+    )
     try:
-        subprocess.run([control], input=b"quit\n", env=environment, timeout=10, check=False)
+        process.communicate(b"quit\n", timeout=10)
     except subprocess.TimeoutExpired:
+        process.kill()
         print("the multi-process service does not answer", flush=True)
 
 
 def works(plan: Plan, environment: dict[str, str]) -> bool:
-    """Whether a process can train in this environment."""
+    """Whether a process can train in this environment; one that hangs is left behind."""
+    path = plan.out / "probe.txt"
+    with path.open("wb") as log:
+        process = subprocess.Popen(child(plan, "--probe"), env=os.environ | environment, stdout=log, stderr=log)
     try:
-        done = subprocess.run(child(plan, "--probe"), env=os.environ | environment, timeout=75, check=False)
+        succeeded = process.wait(60) == 0
     except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
+        process.kill()
+        succeeded = False
+    print(path.read_text()[-600:], flush=True)
+    return succeeded
 
 
 def train_all(plan: Plan, environment: dict[str, str], graphs: bool, deadline: float) -> None:

@@ -54,6 +54,7 @@ def weights_folder(folder: Path) -> Path:
     card = ModelCard("test", "none", "none")
     save_pretrained(folder / "invariant", build_matcher(InvariantConfig(layers=2)), card)
     for domain in ("indoor", "outdoor"):
-        save_pretrained(folder / f"pluecker-{domain}", build_matcher(PlueckerConfig(layers=2)), card)
+        for name in (f"pluecker-{domain}", f"pluecker-paper-{domain}"):
+            save_pretrained(folder / name, build_matcher(PlueckerConfig(layers=2)), card)
         save_pretrained(folder / f"regression-{domain}", PoseRegressor(PlueckerConfig(layers=2)), card)
     return folder

@@ -1,6 +1,7 @@
 """Pairs are made, networks trained, resumed and evaluated on a GPU."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from plueckernet.evaluation.methods import all_methods
 from plueckernet.evaluation.predictions import Cell, predict
 from plueckernet.training import train
 from plueckernet.training.checkpoint import load_checkpoint, save_checkpoint
+from plueckernet.training.config import load_config
 from plueckernet.training.distributed import Processes
 from plueckernet.training.trainer import Trainer
 
@@ -44,6 +46,19 @@ def test_a_step_moves_the_weights(device, precision):
     assert math.isfinite(step.loss)
     assert after.isfinite().all()
     assert (after - before).norm() > 0
+
+
+@pytest.mark.parametrize("network", ["pluecker", "regression"])
+def test_recorded_steps_are_the_same_steps(device, network):
+    sets = (f"model.network={network}", "model.layers=2", "train.batch=4", "data.pool=64", "data.sizes=[128, 64]")
+    config = load_config("pluecker-indoor", (*sets, "train.steps=8", "train.warmup=0"))
+    losses = []
+    for recorded in (False, True):
+        chosen = replace(config, train=replace(config.train, cuda_graphs=recorded))
+        pairs = PairStream(chosen.data, batch=chosen.train.batch, device=device, seed=chosen.train.seed)
+        trainer = Trainer(chosen, Processes(torch.device(device)))
+        losses.append([trainer.advance(pairs.batch(step), pairs).loss for step in range(6)])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-2)
 
 
 def test_a_training_is_resumed_with_the_same_weights(device, tmp_path):

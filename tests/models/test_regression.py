@@ -1,5 +1,7 @@
 """The regression baseline gives poses, and its loss is the paper's."""
 
+import json
+
 import torch
 from tests.models.random_lines import random_lines
 
@@ -45,10 +47,13 @@ def test_the_head_has_the_papers_six_layers_and_shipped_weights_still_load(tmp_p
     net = PoseRegressor(PlueckerConfig(layers=2))
     shapes = [tuple(layer.weight.shape) for layer in net.regress.linear]
     assert shapes == [(256, 256), (128, 256), (128, 128), (64, 128), (64, 64), (7, 64)]
-    assert load_pretrained("regression-indoor").head == SHORT_HEAD  # its card does not name the head
+    assert load_pretrained("regression-indoor").head == load_pretrained("regression-outdoor").head == HEAD
     again = load_pretrained(save_pretrained(tmp_path / "six", net, ModelCard("six", "none", "none")))
     assert again.head == HEAD
     short = PoseRegressor(PlueckerConfig(layers=2), SHORT_HEAD)
-    assert (
-        load_pretrained(save_pretrained(tmp_path / "five", short, ModelCard("five", "none", "none"))).head == SHORT_HEAD
-    )
+    path = save_pretrained(tmp_path / "five", short, ModelCard("five", "none", "none"))
+    assert load_pretrained(path).head == SHORT_HEAD
+    card = json.loads(path.with_suffix(".json").read_text())
+    del card["architecture"]["head"]  # as on cards of version 0.1
+    path.with_suffix(".json").write_text(json.dumps(card))
+    assert load_pretrained(path).head == SHORT_HEAD

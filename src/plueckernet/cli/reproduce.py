@@ -20,14 +20,14 @@ def reproduce(
 ) -> None:
     """Make tables and figures of the paper: DIR/EXPERIMENT.json, .md, .tex, .png and .svg.
 
-    Experiments: table1, table1-each-axis, scenes, recall, overlap, generalisation, noise, matchability, timing,
-    odometry, undirected, rotation, translation, wrong-matches, bound, ablations.
+    Experiments: table1, table1-each-axis, recipes, scenes, recall, overlap, generalisation, noise, matchability,
+    timing, odometry, undirected, rotation, translation, wrong-matches, bound, ablations.
     Predictions are kept in DIR/predictions and not computed twice.
     """
     import torch
 
     from plueckernet.errors import InputError
-    from plueckernet.evaluation.experiments import EXPERIMENTS
+    from plueckernet.evaluation.experiments import EXPERIMENTS, recipes
     from plueckernet.evaluation.reproduce import reproduce as run
     from plueckernet.evaluation.runner import Runner, RunSettings
 
@@ -42,6 +42,9 @@ def reproduce(
             "without ablations, which are trained first (plueckernet evaluate ablations): --data ablations=FILE",
             err=True,
         )
+    if experiments == ["all"] and not recipes.available(weights):
+        names.remove("recipes")
+        typer.echo("without recipes, for which weights are trained first (pluecker-paper): --weights DIR", err=True)
     torch.set_num_threads(1)  # as in the worker processes, so that timings compare
     settings = RunSettings(out / "predictions", limit, device, workers, weights, files)
     with pair_bar("pairs") as progress, Runner(settings, progress) as runner:

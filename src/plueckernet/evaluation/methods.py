@@ -106,6 +106,7 @@ def all_methods(weights: Path | None = None) -> dict[str, Method]:
         methods += [
             Method(f"regression-{domain}", _regression, None, regressor),
             published_method(f"pluecker-{domain}", net),
+            published_method(f"pluecker-paper-{domain}", file(f"pluecker-paper-{domain}")),
             Method(f"pluecker-{domain}-refined", _registered, told, net),
         ]
     return {method.name: method for method in methods}
@@ -120,7 +121,7 @@ def register_method(matcher: str, directed: bool = False, upright: bool = False)
 
 @dataclass(frozen=True)
 class UncalibratedMethod(Method):
-    """A method whose poses are judged afterwards: its predictions outlive a change of the calibration."""
+    """A method whose poses are judged afterwards or not at all: its predictions outlive a change of the calibration."""
 
     def config(self) -> dict[str, Any]:
         """What poses and evidence depend on: the network, not what its card says about confidence."""
@@ -135,8 +136,8 @@ def uncalibrated_method(matcher: str, directed: bool = False, upright: bool = Fa
 
 
 def published_method(name: str, weights: Path) -> Method:
-    """The paper's method with some weights of its network."""
-    return Method(name, _published, PublishedSettings(), weights)
+    """The paper's method with some weights of its network; it does not judge its poses."""
+    return UncalibratedMethod(name, _published, PublishedSettings(), weights)
 
 
 def published_lines(pair: LinePair) -> tuple[LineSet, LineSet]:

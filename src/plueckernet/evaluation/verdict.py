@@ -34,7 +34,11 @@ COMPARED = {  # experiments that count right poses
 
 def against_table_1(values: CellsValues, turn: str = TABLES_1["table1"]) -> str:
     """Every number of the paper's row beside ours; smaller ones are bold. Noise turns lines about ``turn``."""
-    columns = {"ours": "our default", "pluecker": "PlückerNet trained here"}
+    columns = {
+        "ours": "our default",
+        "pluecker": "PlückerNet trained here",
+        "pluecker-refined": "its matches, our estimation",
+    }
     below = dict.fromkeys(columns, 0)
     rows = []
     for name, paper in TABLE_1.items():

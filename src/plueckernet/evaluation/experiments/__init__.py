@@ -12,6 +12,7 @@ from plueckernet.evaluation.experiments.noise import NOISE
 from plueckernet.evaluation.experiments.odometry import ODOMETRY
 from plueckernet.evaluation.experiments.overlap import OVERLAP
 from plueckernet.evaluation.experiments.recall import RECALL
+from plueckernet.evaluation.experiments.recipes import RECIPES
 from plueckernet.evaluation.experiments.scenes import SCENES
 from plueckernet.evaluation.experiments.table1 import TABLE1, TABLE1_EACH_AXIS
 from plueckernet.evaluation.experiments.timing import TIMING
@@ -23,6 +24,7 @@ EXPERIMENTS: dict[str, Experiment[Any]] = {
     for experiment in (
         TABLE1,
         TABLE1_EACH_AXIS,
+        RECIPES,
         SCENES,
         RECALL,
         OVERLAP,

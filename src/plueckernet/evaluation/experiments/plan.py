@@ -24,6 +24,7 @@ ROLES = {
     "icl-undirected": "ICL, undirected",
     "regression": "regression",
     "pluecker": "PlückerNet",
+    "pluecker-paper": "PlückerNet, the paper's training",
     "pluecker-cross": "PlückerNet, trained on the other",
     "pluecker-refined": "PlückerNet, our estimation",
     "ours-without-weights": "ours, no weights",
@@ -58,6 +59,7 @@ def method_name(role: str, dataset: str) -> str:
     other = "outdoor" if dataset == "indoor" else "indoor"
     special = {
         "pluecker": f"pluecker-{domain}",
+        "pluecker-paper": f"pluecker-paper-{domain}",
         "pluecker-cross": f"pluecker-{other}",
         "pluecker-refined": f"pluecker-{domain}-refined",
         "regression": f"regression-{domain}",
