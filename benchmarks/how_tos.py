@@ -51,6 +51,13 @@ TASKS = (
          "plueckernet register june.obj march.obj --report report.html --json result.json --aligned june_in_march.obj"),
     Task("docs/howto/surveys.md", "plueckernet refine june.obj march.obj --pose by_hand.txt --json refined.json"),
     Task("docs/howto/apply.md", "plueckernet apply result.json scan.laz mesh.ply poses.txt --out moved", "extract"),
+    Task("docs/howto/models.md", 'plueckernet info house.ifc --storey "Ground floor"', "bim"),
+    Task("docs/howto/models.md",
+         "plueckernet register scan.laz house.ifc --json result.json --report report.html", "bim"),
+    Task("docs/howto/models.md", "plueckernet register scan.laz city.gml --lod 2 --json result.json", "extract"),
+    Task("docs/howto/models.md", "plueckernet register house.ifc city.gml --json result.json", "bim"),
+    Task("docs/howto/colmap.md",
+         "plueckernet align-colmap street/sparse/0 drone/sparse/0 --out joined --report report.html", "colmap"),
     Task("docs/batch.md", "plueckernet batch pairs.csv --out results", "batch"),
 )  # fmt: skip
 
