@@ -46,13 +46,14 @@ def driver(pairs: list[BatchPair], out: Path, register: FakeRegistration, execut
     return child
 
 
-def killed_in_the_middle(child: int, computed: Path) -> int:
-    """Kill a driver when some pairs are computed; how many were."""
+def killed_in_the_middle(child: int, computed: Path, pause: float = 0.0) -> int:
+    """Kill a driver when some pairs are computed, or a little later, when the last of them is written; how many were."""
     end = time.monotonic() + 400
     while not (computed.exists() and len(notes(computed)) >= 2):
         assert time.monotonic() < end
         assert os.waitpid(child, os.WNOHANG) == (0, 0), "the driver has ended"
         time.sleep(0.01)
+    time.sleep(pause)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return len(notes(computed))
@@ -119,13 +120,15 @@ def test_on_ray_a_worker_and_the_driver_are_killed(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(16))
     monkeypatch.setenv("RAY_worker_niceness", "0")  # otherwise its workers wait for all else that the machine does
     pairs, out = make_pairs(tmp_path / "maps", PAIRS), tmp_path / "out"
-    register = FakeRegistration(tmp_path / "computed", seconds=0.2, killing=(0, 6))
+    register = FakeRegistration(tmp_path / "computed", seconds=0.8, killing=(0, 6))
     command = [sys.executable, "-m", "tests.batch.ray_cluster"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as cluster:
         address = cluster.stdout.readline().strip()
         assert address, "Ray did not start"
         executor = RayExecutor(address, workers=1)
-        killed_in_the_middle(driver(pairs, out, register, executor), register.computed)
+        killed_in_the_middle(
+            driver(pairs, out, register, executor), register.computed, pause=0.4
+        )  # Ray ends its workers
         os.waitpid(driver(pairs, out, register, executor), 0)
         cluster.stdin.close()
     assert reasons(out) == [f"fake {number}" for number in range(PAIRS)]
