@@ -47,7 +47,7 @@ def driver(pairs: list[BatchPair], out: Path, register: FakeRegistration, execut
 
 
 def killed_in_the_middle(child: int, computed: Path, pause: float = 0.0) -> int:
-    """Kill a driver when some pairs are computed, or a little later, when the last of them is written; how many were."""
+    """Kill a driver when some pairs are computed, or after a pause, when they are written, too; how many were."""
     end = time.monotonic() + 400
     while not (computed.exists() and len(notes(computed)) >= 2):
         assert time.monotonic() < end
@@ -126,9 +126,8 @@ def test_on_ray_a_worker_and_the_driver_are_killed(tmp_path: Path, monkeypatch: 
         address = cluster.stdout.readline().strip()
         assert address, "Ray did not start"
         executor = RayExecutor(address, workers=1)
-        killed_in_the_middle(
-            driver(pairs, out, register, executor), register.computed, pause=0.4
-        )  # Ray ends its workers
+        first = driver(pairs, out, register, executor)
+        killed_in_the_middle(first, register.computed, pause=0.4)  # Ray ends its workers, too
         os.waitpid(driver(pairs, out, register, executor), 0)
         cluster.stdin.close()
     assert reasons(out) == [f"fake {number}" for number in range(PAIRS)]
