@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from plueckernet.errors import InputError
+from plueckernet.estimation.close_pairs import NearbyPairs
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, RowScorer, line_spacing
 from plueckernet.estimation.strays import KeptLines
 from plueckernet.geometry.lines import LineSet
@@ -60,6 +61,11 @@ class MapPair:
     def target(self) -> AnchoredLines:
         """The core of the target."""
         return self.all_target[self.target_core]
+
+    @cached_property
+    def nearby_pairs(self) -> NearbyPairs:
+        """The close pairs of both cores under poses; what was found under one serves those near it."""
+        return NearbyPairs(self.source, self.target)
 
     @property
     def normalized_lines(self) -> tuple[LineSet, LineSet]:

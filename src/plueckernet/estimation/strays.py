@@ -89,7 +89,7 @@ def _distances(lines: LineSet) -> Float[np.ndarray, " n"]:
         near = distance <= _near_limit(distance)
         sums = terms @ near.astype(d.dtype)
         across = np.count_nonzero(near) * np.eye(3, dtype=d.dtype) - sums[:9].reshape(3, 3)
-        centre = np.linalg.pinv(across, hermitian=True) @ sums[9:]
+        centre = _least_squares(across, sums[9:])
     return _from_centre(d, foot, centre)
 
 
@@ -97,6 +97,14 @@ def _from_centre(
     direction: Float[np.ndarray, "3 n"], foot: Float[np.ndarray, "3 n"], centre: Float[np.ndarray, "3"]
 ) -> Float[np.ndarray, " n"]:
     return _norms(foot - centre[:, None] + direction * (centre @ direction))
+
+
+def _least_squares(matrix: Float[np.ndarray, "3 3"], right: Float[np.ndarray, "3"]) -> Float[np.ndarray, "3"]:
+    """The solution nearest to the origin; `pinv` gives the same and takes several times longer."""
+    values, vectors = np.linalg.eigh(matrix)
+    large = np.abs(values) > 3 * np.finfo(values.dtype).eps * np.abs(values).max()
+    solution: np.ndarray = vectors @ ((right @ vectors) * np.where(large, 1 / np.where(large, values, 1), 0))
+    return solution
 
 
 def _near_limit(distance: Float[np.ndarray, " n"]) -> float:
