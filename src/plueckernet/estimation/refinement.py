@@ -85,7 +85,7 @@ class RefinementSettings:
     candidate_final_iterations: int = 1
     converged_step: float = 0.03  # last change of the pose, in its standard deviations
     min_match_probability: float = 0.2  # of a reported inlier
-    likely_probability: float = 0.5  # of the matches that the rough noise is estimated from
+    min_noise_probability: float = 0.02  # of the matches that the rough noise is estimated from
     search: SearchSettings = field(default_factory=SearchSettings)
     noise: NoiseSettings = field(default_factory=NoiseSettings)
     correspondence: CorrespondenceSettings = field(default_factory=CorrespondenceSettings)
@@ -105,7 +105,7 @@ class RefinementSettings:
     def __post_init__(self) -> None:
         check_at_least(self, 1, "iterations", "final_iterations", "candidate_iterations", "candidate_final_iterations")
         check_positive(self, "converged_step")
-        check_fraction(self, "min_match_probability", "likely_probability")
+        check_fraction(self, "min_match_probability", "min_noise_probability")
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,10 +328,10 @@ def _rough_noise(model: NoiseModel, fit: _Fit, lines: PairedLines, settings: Ref
 
     In a drawing most lines are exactly parallel, wrong pairs included; their residuals do not depend on the pose.
     """
-    rows = np.flatnonzero(fit.weight > settings.likely_probability)
+    rows = np.flatnonzero(fit.weight > settings.min_noise_probability)
     if len(rows) < 3:
         rows = np.flatnonzero(fit.weight > 0)
-    estimate = robust_noise(model, fit.residuals, lines, rows)
+    estimate = robust_noise(model, fit.residuals, lines, rows, fit.weight.take(rows))
     limit = settings.noise.max_decrease
     return replace(
         estimate,
