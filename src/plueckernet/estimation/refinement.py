@@ -343,4 +343,4 @@ def _rough_noise(model: NoiseModel, fit: _Fit, lines: PairedLines, settings: Ref
 def _fine_noise(model: NoiseModel, fit: _Fit, pairs: ClosePairs, lines: PairedLines) -> NoiseModel:
     """The noise by mean squares, mostly of pairs without competitors."""
     trust = fit.weight / np.square(1 + pairs.competitors)
-    return fitted_noise(model, fit.residuals, lines, fit.variance_scale, trust)
+    return fitted_noise(model, fit.residuals, lines, fit.variance_scale, trust, float(fit.weight.sum()))

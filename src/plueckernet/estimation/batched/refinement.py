@@ -75,7 +75,8 @@ def refine_poses(
         fit = _fit(poses, pairs, noise, settings)
         supported, determined = supported & fit.supported, determined & (fit.determined | ~supported)
         poses, trust = _where(supported, fit.poses, poses), fit.weight / (1 + pairs.competitors).square()
-        noise = noise.replaced(supported, fitted_noise(noise, fit.residuals, pairs, fit.variance_scale, trust))
+        fitted = fitted_noise(noise, fit.residuals, pairs, fit.variance_scale, trust, fit.weight.sum(-1))
+        noise = noise.replaced(supported, fitted)
     fit = _fit(poses, pairs, noise, settings)  # matches and covariance of the last pose
     supported = supported & fit.supported
     covariance, known = _covariance(fit)
