@@ -50,13 +50,13 @@ def test_trainings_that_are_kept_are_not_repeated_and_joined_with_new_ones(tmp_p
         "as-published-1",
         "fast-attention-1",
     }
-    first, both = read_json(kept), read_json(tmp_path / "second" / "ablations.json")
-    assert both["values"]["trainings"][:2] == first["values"]["trainings"]
-    assert [(run["design"], run["seed"]) for run in both["values"]["trainings"]] == [
+    first, all_of_them = read_json(kept), read_json(tmp_path / "second" / "ablations.json")
+    assert all_of_them["values"]["trainings"][:2] == first["values"]["trainings"]
+    assert [(run["design"], run["seed"]) for run in all_of_them["values"]["trainings"]] == [
         (design, seed) for seed in (0, 1) for design in designs
     ]
-    (later,) = both["provenance"].pop("later")
-    assert both["provenance"] == first["provenance"]
+    (later,) = all_of_them["provenance"].pop("later")
+    assert all_of_them["provenance"] == first["provenance"]
     assert later["module"] == "plueckernet.training.ablations"
     with pytest.raises(InputError, match="other settings"):
         run_ablations(replace(SMALL, steps=5), replace(where, out=tmp_path / "third"))
