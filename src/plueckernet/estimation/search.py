@@ -55,6 +55,7 @@ class Matching:
     match: Callable[[MapPair], Matches]
     calibration: Calibration
     matches_parts: bool = True  # whether parts of the maps can be matched, too
+    match_longest: Callable[[MapPair], Matches] | None = None  # of the longest lines, faster; None: as all others
 
 
 def search_pose(
@@ -62,7 +63,7 @@ def search_pose(
 ) -> RegisteredMaps:
     """The rigid pose of two maps that have the same unit."""
     with stage("prepare"):
-        search = PoseSearch.of(settings.normalize(*lines), matching, settings, stage)
+        search = PoseSearch(settings.normalize(*lines), matching, settings, stage)
     return search.registered(search.run(seed))
 
 
@@ -72,7 +73,7 @@ def pose_around(
     """A given rigid pose, refined, among the candidates of one round."""
     with stage("prepare"):
         maps = settings.normalize(*lines)
-        search = PoseSearch.of(maps, matching, settings, stage)
+        search = PoseSearch(maps, matching, settings, stage)
     return search.registered(search.around(maps.normalized_pose(pose)))
 
 
@@ -82,15 +83,13 @@ class PoseSearch:
     def __init__(
         self,
         maps: MapPair,
-        match: Callable[[MapPair], Matches],
-        calibration: Calibration,
+        matching: Matching,
         settings: RegistrationSettings = RegistrationSettings(),
         stage: StageClock | None = None,
-        matches_parts: bool = True,
     ) -> None:
-        """``match`` gives the matches of these maps and, if ``matches_parts``, of parts of them."""
-        self._maps, self._match, self._calibration = maps, match, calibration
-        self._settings, self._stage, self._matches_parts = settings, stage or StageClock(), matches_parts
+        self._maps, self._matching, self._match = maps, matching, matching.match
+        self._calibration, self._matches_parts = matching.calibration, matching.matches_parts
+        self._settings, self._stage = settings, stage or StageClock()
         self.matches = Matches.none()  # of the longest lines, if these suffice, or else of all
         self._all_matched = False
         self._scored_matches: list[tuple[RowScorer, Matches]] = []  # of the maps and of parts of them
@@ -100,11 +99,6 @@ class PoseSearch:
         self._noise = settings.known_noise(maps)
         self._presence = 0.0  # probability that a candidate of the rounds so far is right
         self._crowd = 0.0  # mean verification score of other hypotheses
-
-    @classmethod
-    def of(cls, maps: MapPair, matching: Matching, settings: RegistrationSettings, stage: StageClock) -> PoseSearch:
-        """A search with the matches of a matcher."""
-        return cls(maps, matching.match, matching.calibration, settings, stage, matching.matches_parts)
 
     def registered(self, assessment: Assessment) -> RegisteredMaps:
         """The candidates with the maps and the matches."""
@@ -221,7 +215,8 @@ class PoseSearch:
         if not self._matches_parts or self._all_matched:
             return iter(())
         with self._stage("match"):
-            matches = longest_matches(self._maps, settings.first_lines, settings.normalize, self._match)
+            match = self._matching.match_longest or self._match
+            matches = longest_matches(self._maps, settings.first_lines, settings.normalize, match)
         if matches is None:
             return iter(())
         self._use(matches)
@@ -279,7 +274,7 @@ class PoseSearch:
         poses: list[tuple[float, Pose]] = []
         for source, target in probable_places(self._maps, ranking.normalize, self._match):
             maps = settings.normalize(source, target)
-            search = PoseSearch(maps, self._match, self._calibration, settings)
+            search = PoseSearch(maps, self._matching, settings)
             assessment = next(search._rounds(search._all_lines(seed)))
             for entry in assessment.candidates:
                 pose = self._maps.normalized_pose(maps.original_pose(entry.refinement.pose))
