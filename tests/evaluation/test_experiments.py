@@ -114,7 +114,7 @@ def test_it_writes_numbers_tables_and_figures(reproduced, experiment):
     assert not re.search(r"(?<!\\)[%&_#](?![^\n]*\\\\)", latex.replace(" & ", " "))
     assert not re.search(r"[°×±–≤]|(?<!\$)<", latex)  # what LaTeX's oldest fonts lack or print as something else
     figures = sorted(reproduced.glob(f"{experiment.name}-*.png"))
-    assert figures or experiment.name in ("scenes", "recipes")
+    assert figures or experiment.name in ("scenes", "recipes", "error-sources")
     assert all(path.stat().st_size > 5_000 and path.with_suffix(".svg").exists() for path in figures)
     assert experiment.findings(document.values)
 
@@ -136,6 +136,19 @@ def test_experiments_share_predictions(reproduced):
     assert all(len(path.read_text().splitlines()) == 1 for path in lines)
     main_icl = reproduced / "predictions" / "indoor" / "paper" / "icl"
     assert (main_icl / "config.json").exists()
+
+
+def test_sources_of_error_start_from_table_1_and_leave_wrong_matches_out(reproduced):
+    cells = reproduced / "predictions" / "indoor" / "paper"
+    right = json.loads((cells / "pluecker-indoor-right" / "predictions.jsonl").read_text())
+    assert right["putative"] == right["putative_right"]
+    table1, sources = (read_document(EXPERIMENTS[name], reproduced).values for name in ("table1", "error-sources"))
+    assert sources.cells["indoor"]["as published"] == table1.cells["indoor"]["pluecker"]
+    good = changed(sources, **{"as published": lambda name: TABLE_1[name]["PlückerNet"]})
+    assert good.below_published("as published") == 12
+    bad = changed(good, **{"as published": lambda name: {"translation": (None, 1.0, 1.0)}})
+    assert bad.below_published("as published") == 6
+    assert "as published: 6;" in EXPERIMENTS["error-sources"].findings(bad)[0]
 
 
 def test_curves_rise_to_the_success_rate(reproduced):
