@@ -62,12 +62,12 @@ def changed(values, **roles):
     return replace(values, cells=cells)
 
 
-def swept(values, rates):
-    """The same values with the success of some roles replaced: ``rates[role](place)``."""
+def swept(values, rates, poses="success"):
+    """The same values with the right poses of some roles replaced: ``rates[role](place)``."""
     cells = {
         name: {
             role: tuple(
-                replace(cell, success=Rate(round(100 * rates[role](i)), 100)) if role in rates else cell
+                replace(cell, **{poses: Rate(round(100 * rates[role](i)), 100)}) if role in rates else cell
                 for i, cell in enumerate(steps)
             )
             for role, steps in methods.items()
@@ -312,6 +312,25 @@ def test_the_page_says_where_we_are_better_and_where_not(reproduced):
     assert level == values.names[5]
     assert worse == values.names[6]
     assert "of 14 settings it is better at 10, level at 2, worse at 2" in in_short({"noise": values})
+
+
+def test_the_page_counts_right_poses_that_are_not_given_apart(reproduced):
+    values = read_document(EXPERIMENTS["noise"], reproduced).values
+    values = swept(values, {"icl": lambda _: 0.2, "pluecker": lambda _: 0.5, "ours": lambda _: 0.1})
+    values = swept(values, {"icl": lambda _: 0.2, "pluecker": lambda _: 0.5, "ours": lambda _: 0.9}, "best")
+    given, best = same_pairs({"noise": values}).split("**Of the best poses")
+    everywhere = "; ".join(values.names)
+    assert f"| noise, indoor | – | – | {everywhere} |" in given
+    assert f"| noise, indoor | {everywhere} | – | – |" in best
+    cells = {
+        name: {role: tuple(replace(cell, best=None) for cell in steps) for role, steps in roles.items()}
+        for name, roles in values.cells.items()
+    }
+    assert "**Of the best poses" not in same_pairs({"noise": replace(values, cells=cells)})
+    short = in_short({"noise": values})
+    assert "counting the poses given, ours" in short
+    assert "it is better at 0, level at 0, worse at 14" in short
+    assert "it is better at 14, level at 0, worse at 0" in short
 
 
 def test_errors_are_compared_relative_to_icl(reproduced):
