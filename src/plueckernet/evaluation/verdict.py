@@ -144,8 +144,8 @@ def same_pairs(documents: Mapping[str, Any]) -> str:
     about = (
         "Right poses of our default against those of the better of ICL and PlückerNet trained here. Both are given the "
         "directions of lines; ours is not. “Better” and “worse” are differences of more than two sigma; the rest is "
-        "level. ICL and PlückerNet give a pose for every pair, right or wrong. Ours gives none where it cannot vouch "
-        "for it, as with few lines in common; its best candidate is then the first of the alternatives, and the second "
+        "level. ICL and PlückerNet give a pose for every pair, right or wrong. Ours gives none whose confidence is too "
+        "low, as with few lines in common; its best candidate is then the first of the alternatives, and the second "
         "table counts it.\n"
     )
     return "\n".join(["## On the same pairs", "", about, *(f"{table.markdown()}\n" for table in tables)])
