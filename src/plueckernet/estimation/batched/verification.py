@@ -15,6 +15,7 @@ from plueckernet.estimation.batched.partners import BatchedOccupancy, InfinitePa
 from plueckernet.estimation.batched.preparation import BatchedMaps
 from plueckernet.estimation.batched.residuals import Thresholds, pair_squares
 from plueckernet.estimation.verification import (
+    COMPARED_LINES,
     COUNT_VARIANCE,
     INFINITE_LINES,
     MIN_DEVIATION,
@@ -84,12 +85,18 @@ class BatchedMapScorer:
         """The score that follows from explained and expected lines."""
         return explained.lines.square() / (explained.expected + self._settings.score_prior)
 
-    def explained(self, poses: Pose) -> BatchedExplained:
-        """How many lines each pose explains, and how many are expected."""
+    def compared_scores(self, poses: Pose) -> Float[Tensor, "b h"]:
+        """The same, less precise for large maps of infinite lines, to compare many poses with each other."""
+        return self.score(self.explained(poses, COMPARED_LINES))
+
+    def explained(self, poses: Pose, sample: int = INFINITE_LINES) -> BatchedExplained:
+        """How many lines each pose explains, and how many are expected; ``sample`` lines of larger maps tell."""
         single, (source, target) = poses.to(torch.float32), self._sides
         if source.occupancy is None:
+            sampled = torch.maximum(source.lines.count, target.lines.count) > INFINITE_LINES
+            limit = torch.where(sampled, sample, INFINITE_LINES)
             first, second = (
-                _explained_infinite(motion, moved.lines.sample(INFINITE_LINES), moved.lines.count, other)
+                _explained_infinite(motion, moved.lines.sample(INFINITE_LINES, limit), moved.lines.count, other)
                 for motion, moved, other in ((single, source, target), (single.inverse(), target, source))
             )
             least = torch.minimum(source.lines.count, target.lines.count)[:, None].expand_as(first).float()
@@ -118,7 +125,7 @@ class BatchedMapScorer:
         count = len(shift)
         translation = (poses.translation[:, :, None] + shift).flatten(1, 2)
         shifted = Pose(poses.rotation.repeat_interleave(count, 1), translation)
-        explained = self.explained(shifted)
+        explained = self.explained(shifted, COMPARED_LINES)
         chance = self.score(explained).unflatten(1, (-1, count))
         deviation = chance.std(-1) + MIN_DEVIATION
         return (scores - chance.mean(-1)) / deviation, explained.lines.unflatten(1, (-1, count)).mean(-1)
