@@ -189,9 +189,9 @@ class BatchRegistration:
         search = BatchedSearch(maps, settings, clock)
         lines, every = (settings.first_lines, min(settings.max_matches, MAX_PART_MATCHES)), max(map(max, counts))
         if every <= settings.first_lines:
-            look = search.look(run.match, (every, settings.max_matches), run.seed)
+            look = search.look(run.match, (every, settings.max_matches), run.seed, settings.usual_round)
             return [self._finished(search, look, range(len(maps)), counts, judgement.clear_confidence)]
-        look = search.look(run.match_longest, lines, run.seed)
+        look = search.look(run.match_longest, lines, run.seed, settings.first_round)
         rounds = [self._finished(search, look, range(len(maps)), counts, judgement.longest_clear_confidence)]
         unclear = [row for row, clear in enumerate(rounds[0].is_clear) if not clear]
         size = max(1, _PAIRS_OF_LINES // every**2)
@@ -199,7 +199,9 @@ class BatchRegistration:
             rows = unclear[start : start + size]
             index = torch.tensor(rows, device=maps.unit.device)
             some = search.of_pairs(index)
-            look_at_all = some.look(run.match, (every, settings.max_matches), run.seed, look.of_pairs(index))
+            look_at_all = some.look(
+                run.match, (every, settings.max_matches), run.seed, settings.usual_round, look.of_pairs(index)
+            )
             own = [counts[row] for row in rows]
             rounds.append(self._finished(some, look_at_all, rows, own, judgement.clear_confidence))
         return rounds

@@ -19,7 +19,7 @@ from plueckernet.data import (
     sample_pairs,
     unrelated_pair,
 )
-from plueckernet.data.batches import Mixture, PairBatch, SceneBatch, mixed_batch, paper_batch, twinned
+from plueckernet.data.batches import Mixture, PairBatch, SceneBatch, mixed_batch, paper_batch
 from plueckernet.data.fragments import correspondence, surveyed_matches
 from plueckernet.data.random_source import DeviceGenerator, SceneGenerators
 from plueckernet.data.scan import Survey, surveys
@@ -148,7 +148,7 @@ MIXTURES = {
     "subsets": Mixture((0.4, 0.9), 0.0),
     "mixed": Mixture((0.4, 0.9), 0.5),
     "surveys": Mixture((0.4, 0.9), 1.0),
-    "hard": Mixture((0.4, 0.9), 0.7, remote=0.5, sparse=0.5, twins=0.5),
+    "hard": Mixture((0.4, 0.9), 0.7, remote=0.5, sparse=0.5),
 }
 
 
@@ -229,18 +229,6 @@ def test_remote_surveys_have_less_in_common_and_sparse_ones_fewer_lines(large_sc
     assert float(counts[1].min()) >= 12  # a sparse map is still a map
     lengths = [batch.source.lengths()[batch.source.mask].median() for batch in (usual, sparse)]
     assert lengths[1] > lengths[0]
-
-
-def test_a_half_of_a_twinned_scene_is_the_other_half_turned():
-    scene = SceneBatch(torch.randn(3, 60, 2, 3, generator=torch.Generator().manual_seed(0)), torch.ones(3, 60) > 0)
-    centre = scene.endpoints.mean((1, 2))
-    twins = twinned(scene, centre, 1.0, generators(range(3)))
-    assert bool((twins.real.sum(-1) < 60).all() and (twins.real.sum(-1) >= 45).all())
-    turn = torch.tensor([-1.0, -1.0, 1.0])
-    for middle, ends, real in zip(centre, twins.endpoints, twins.real, strict=True):
-        turned = middle + turn * (ends[:30] - middle)
-        torch.testing.assert_close(ends[30:][real[30:]], turned[real[30:]])
-    assert torch.equal(twinned(scene, centre, 0.0, generators(range(3))).endpoints, scene.endpoints)
 
 
 @pytest.mark.parametrize("protocol", ["paper", "mixed"])

@@ -51,7 +51,6 @@ class Mixture:
     surveys: float = 0.6  # fraction of pairs that are surveys of neighbouring places
     remote: float = 0.0  # fraction of surveys that have little in common
     sparse: float = 0.0  # fraction of surveys that record only their longest lines, down to a tenth of them
-    twins: float = 0.0  # fraction of scenes of which one half is the other, turned by 180 degrees, but for some lines
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +91,6 @@ def mixed_batch(scenes: SceneBatch, lines: int, mixture: Mixture, infinite: bool
     scenes = SceneBatch(_warped(scenes.endpoints, random), scenes.real)
     survey = random.chance(random.each, mixture.surveys)
     centre, radius = _neighbourhood(scenes, survey, lines, random)
-    if mixture.twins:
-        scenes = twinned(scenes, centre, mixture.twins, random)
     recorded = _neighbouring_surveys(scenes, centre, radius, lines, mixture, random)
     kept = random.uniform(random.each, low=mixture.keep[0], high=mixture.keep[1])
     near = (scenes.endpoints.mean(-2) - centre[:, None]).norm(dim=-1) <= radius[:, None]
@@ -145,31 +142,6 @@ def _neighbourhood(
     wanted = torch.where(~survey & random.chance(random.each, 0.5), count, wanted)
     last = torch.minimum(wanted, count).clamp_min(1) - 1
     return centre, distance.sort(-1).values.gather(-1, last[:, None])[:, 0].clamp_min(0.5)
-
-
-def twinned(scenes: SceneBatch, centre: Float[Tensor, "b 3"], fraction: float, random: RandomSource) -> SceneBatch:
-    """Some scenes with one half in place of the other, turned by 180 degrees about a vertical: mirrored flats.
-
-    Up to a third of the turned half is left out, which tells the halves apart.
-    """
-    endpoints, real = scenes.endpoints, scenes.real
-    yaw = math.tau * random.uniform(random.each)
-    axis = torch.stack([yaw.cos(), yaw.sin(), torch.zeros_like(yaw)], -1)[:, None]  # (b, 1, 3)
-    side = ((endpoints.mean(-2) - centre[:, None]) * axis).sum(-1).masked_fill(~real, torch.inf)
-    order = side.argsort(dim=-1, stable=True)
-    half = (real.sum(-1) // 2)[:, None]  # lines of the first half, which come first in this order
-    place = torch.arange(real.shape[1], device=real.device)
-    first = torch.where(place < half, place, place - half)
-    ordered = gathered(endpoints, order.gather(1, first.clamp_max(real.shape[1] - 1)))
-    turn = torch.tensor([-1.0, -1.0, 1.0], dtype=endpoints.dtype, device=endpoints.device)
-    turned = centre[:, None, None] + turn * (ordered - centre[:, None, None])
-    twins = torch.where((place < half)[..., None, None], ordered, turned)
-    left_out = random.uniform(real) < random.uniform(random.each, high=1 / 3)[:, None]
-    kept = (place < half) | ((place < 2 * half) & ~left_out)
-    where = random.chance(random.each, fraction)
-    return SceneBatch(
-        torch.where(where[:, None, None, None], twins, endpoints), torch.where(where[:, None], kept, real)
-    )
 
 
 # Surveys

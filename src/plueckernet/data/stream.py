@@ -56,7 +56,6 @@ class StreamSettings:
     surveys: float = 0.6  # fraction of pairs that are surveys of neighbouring places
     remote: float = 0.0  # fraction of surveys that have little in common
     sparse: float = 0.0  # fraction of surveys that record only their longest lines, down to a tenth of them
-    twins: float = 0.0  # fraction of scenes of which one half is the other, turned by 180 degrees
     infinite: float = 0.3  # fraction of batches without endpoints; in them, surveys are a quarter as frequent
     pool: int = 4096  # scenes that pairs are drawn from
     fresh: int = 16  # scenes of the pool that are replaced at every step
@@ -123,7 +122,7 @@ class PairStream:
             return paper_batch(scenes, min(lines, max(_LINES_STEP, needed)), s.keep, random, protocol)
         infinite = _alternating(step // len(s.sizes), s.infinite)
         surveys = s.surveys / 4 if infinite else s.surveys
-        return mixed_batch(scenes, lines, Mixture(s.keep, surveys, s.remote, s.sparse, s.twins), infinite, random)
+        return mixed_batch(scenes, lines, Mixture(s.keep, surveys, s.remote, s.sparse), infinite, random)
 
     @cached_property
     def _recorded(self) -> RecordedPairs:

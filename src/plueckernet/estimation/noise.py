@@ -82,27 +82,33 @@ def tail_density(square: Squares, degrees_of_freedom: float) -> Squares:
 
 
 def robust_noise(
-    noise: NoiseModel, residuals: PairResiduals, pairs: PairedLines, rows: Int[np.ndarray, " r"]
+    noise: NoiseModel,
+    residuals: PairResiduals,
+    pairs: PairedLines,
+    rows: Int[np.ndarray, " r"],
+    probability: Float[np.ndarray, " r"],
 ) -> NoiseModel:
     """From medians, for matches of which some are wrong; the lengths of segments do not enter.
 
-    ``rows`` are the pairs that count.
+    ``rows`` are the pairs that count, each as much as its ``probability``. The probable pairs alone would be those with
+    small residuals: their median is too small, the next one smaller, until few lines are left.
     """
     factor = pairs.source.noise_square.take(rows)
     noisier = factor + pairs.target.noise_square.take(rows)  # 2 for lines like all others
     turn, shift = (
         np.sqrt(np.square(values.take(rows, 1)).sum(0)) for values in (residuals.direction, residuals.position)
     )
-    direction = max(_median(turn / np.sqrt(noisier)) / _RAYLEIGH_MEDIAN, NOISE_FLOOR)
+    direction = max(_median(turn / np.sqrt(noisier), probability) / _RAYLEIGH_MEDIAN, NOISE_FLOOR)
     carried = direction**2 * np.square(residuals.lever.take(rows)) * factor
-    ratio = _median(shift / np.sqrt(noisier * noise.position**2 + carried))
+    ratio = _median(shift / np.sqrt(noisier * noise.position**2 + carried), probability)
     return NoiseModel(max(ratio / _RAYLEIGH_MEDIAN * noise.position, NOISE_FLOOR), direction)
 
 
-def _median(values: Float[np.ndarray, " k"]) -> float:
-    """The lower one of two in the middle."""
-    middle = (len(values) - 1) // 2
-    return float(np.partition(values, middle)[middle])
+def _median(values: Float[np.ndarray, " k"], weight: Float[np.ndarray, " k"]) -> float:
+    """The first value below or at which there is half of the weight."""
+    order = values.argsort()
+    total = weight.take(order).cumsum()
+    return float(values[order[total.searchsorted(total[-1] / 2)]])
 
 
 def fitted_noise(

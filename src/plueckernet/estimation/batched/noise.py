@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from plueckernet.estimation.batched.close_pairs import PairLists
-from plueckernet.estimation.batched.lines import PaddedLines, median
+from plueckernet.estimation.batched.lines import PaddedLines, weighted_median
 from plueckernet.estimation.batched.residuals import Thresholds
 from plueckernet.estimation.noise import NOISE_FLOOR
 from plueckernet.geometry.residuals import Residuals
@@ -52,14 +52,14 @@ class NoiseModels:
 
 
 def robust_noise(
-    noise: NoiseModels, residuals: Residuals, rows: Bool[Tensor, "q p"], max_decrease: float
+    noise: NoiseModels, residuals: Residuals, weight: Float[Tensor, "q p"], max_decrease: float
 ) -> NoiseModels:
-    """From medians of some pairs, not much below the previous estimate: the pose has to follow."""
-    turn = median(residuals.direction.norm(dim=-1), rows) / (math.sqrt(2) * _RAYLEIGH_MEDIAN)
+    """From medians of weighted pairs, not much below the previous estimate: the pose has to follow."""
+    turn = weighted_median(residuals.direction.norm(dim=-1), weight) / (math.sqrt(2) * _RAYLEIGH_MEDIAN)
     direction = turn.clamp_min(NOISE_FLOOR)
     carried = (direction[:, None] * residuals.lever).square()
     ratio = residuals.position.norm(dim=-1) / (2 * noise.position.square()[:, None] + carried).sqrt()
-    position = (median(ratio, rows) / _RAYLEIGH_MEDIAN * noise.position).clamp_min(NOISE_FLOOR)
+    position = (weighted_median(ratio, weight) / _RAYLEIGH_MEDIAN * noise.position).clamp_min(NOISE_FLOOR)
     return NoiseModels(
         torch.maximum(position, noise.position / max_decrease),
         torch.maximum(direction, noise.direction / max_decrease),

@@ -146,9 +146,9 @@ def _fit(poses: Pose, pairs: PairLists, noise: NoiseModels, settings: Refinement
 
 
 def _rough_noise(noise: NoiseModels, fit: _Fit, settings: RefinementSettings) -> NoiseModels:
-    likely = fit.weight > settings.likely_probability
-    rows = torch.where((likely.sum(-1) >= 3)[:, None], likely, fit.weight > 0)
-    return robust_noise(noise, fit.residuals, rows, settings.noise.max_decrease)
+    counted = fit.weight > settings.min_noise_probability
+    rows = torch.where((counted.sum(-1) >= 3)[:, None], counted, fit.weight > 0)
+    return robust_noise(noise, fit.residuals, fit.weight * rows, settings.noise.max_decrease)
 
 
 def _covariance(fit: _Fit) -> tuple[Float[Tensor, "q 6 6"], Bool[Tensor, " q"]]:
