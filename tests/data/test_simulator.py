@@ -222,12 +222,12 @@ def surveyed(scenes: list[LineSet], **settings: float) -> PairBatch:
 
 
 def test_remote_surveys_have_less_in_common_and_sparse_ones_fewer_lines(large_scenes):
-    usual, remote, sparse = (surveyed(large_scenes, **{name: 1.0} if name else {}) for name in ("", "remote", "sparse"))
-    assert float(fractions_in_common(remote).mean()) < 0.6 * float(fractions_in_common(usual).mean())
-    counts = [batch.source.mask.sum(-1).double() for batch in (usual, sparse)]
+    plain, remote, sparse = (surveyed(large_scenes, **{name: 1.0} if name else {}) for name in ("", "remote", "sparse"))
+    assert float(fractions_in_common(remote).mean()) < 0.6 * float(fractions_in_common(plain).mean())
+    counts = [batch.source.mask.sum(-1).double() for batch in (plain, sparse)]
     assert float(counts[1].mean()) < 0.6 * float(counts[0].mean())
     assert float(counts[1].min()) >= 12  # a sparse map is still a map
-    lengths = [batch.source.lengths()[batch.source.mask].median() for batch in (usual, sparse)]
+    lengths = [batch.source.lengths()[batch.source.mask].median() for batch in (plain, sparse)]
     assert lengths[1] > lengths[0]
 
 

@@ -177,8 +177,8 @@ def _windows(
     heading = (axes * torch.stack([heading.cos(), heading.sin()], -1)[:, None]).sum(-1)  # (b, 3)
     apart = random.uniform(random.each, low=_APART[0], high=_APART[1])
     if remote:
-        far = random.uniform(random.each, low=_REMOTE[0], high=_REMOTE[1])
-        apart = torch.where(random.chance(random.each, remote), far, apart)
+        remote_distance = random.uniform(random.each, low=_REMOTE[0], high=_REMOTE[1])
+        apart = torch.where(random.chance(random.each, remote), remote_distance, apart)
     offset = (radius * apart)[:, None] * heading
     return _Window(axes, centre - offset, radius), _Window(axes, centre + offset, radius)
 
