@@ -121,14 +121,21 @@ class BatchRegistration:
         results: list[RegistrationResult | None] = []
         while len(results) < len(pairs):
             batch = pairs[len(results) : len(results) + self.batch_size]
-            try:
-                results += self._of_batch(batch)
-            except torch.OutOfMemoryError:
-                if len(batch) == 1:
-                    results.append(None)
-                else:
-                    self._halve(len(batch))
+            computed = self._within_memory(batch)
+            if computed is not None:
+                results += computed
+            elif len(batch) == 1:
+                results.append(None)
+            else:
+                self._halve(len(batch))
         return results
+
+    def _within_memory(self, batch: Sequence[LineSets]) -> list[RegistrationResult | None] | None:
+        """The results of a batch; None out of memory, with what the batch held set free."""
+        try:
+            return self._of_batch(batch)
+        except torch.OutOfMemoryError:  # whoever handles it here still holds the tensors of the batch
+            return None
 
     def _halve(self, count: int) -> None:
         self.batch_size = count // 2
