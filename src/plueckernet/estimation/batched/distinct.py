@@ -24,10 +24,13 @@ def close_poses(
     poses: Pose, others: Pose, distance: Float[Tensor, " b"], angle: float, settings: Distinctness = Distinctness()
 ) -> Bool[Tensor, "b h k"]:
     """Which of ``h`` poses are not distinct from which of ``k`` others of the same pair of maps."""
-    cosine = (poses.rotation.flatten(-2) @ others.rotation.flatten(-2).mT - 1) / 2
-    shift = torch.cdist(poses.translation, others.translation)
-    near = shift < (settings.distance * distance)[:, None, None].to(shift.dtype)
-    return near & (cosine > math.cos(settings.angle * angle))
+    trace = poses.rotation.flatten(-2) @ others.rotation.flatten(-2).mT  # 1 + 2 cos of the angle between them
+    first, second = poses.translation, others.translation
+    ones, other_ones = torch.ones_like(first[..., :1]), torch.ones_like(second[..., :1])
+    square, other_square = (shift.square().sum(-1, keepdim=True) for shift in (first, second))
+    apart = torch.cat([-2 * first, square, ones], -1) @ torch.cat([second, other_ones, other_square], -1).mT
+    near = apart < (settings.distance * distance).square()[:, None, None].to(apart.dtype)
+    return near.logical_and_(trace > 1 + 2 * math.cos(settings.angle * angle))
 
 
 def distinct_poses(
