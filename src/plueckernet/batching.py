@@ -68,13 +68,23 @@ class BatchRun:
 
     def match(self, source: LineSet, target: LineSet) -> Float[Tensor, "b m n"]:
         """Log-probability of each pair of lines of padded maps."""
-        if not isinstance(self.matcher, NetworkMatcher):
-            raise TypeError(f"{self.matcher.name}: only a network matches many pairs of maps at once")
-        return self.matcher.network(source, target).log_probability
+        return _log_probability(self.matcher, source, target)
+
+    def match_longest(self, source: LineSet, target: LineSet) -> Float[Tensor, "b m n"]:
+        """The same for the first look at the longest lines."""
+        return _log_probability(self.matcher.first_look or self.matcher, source, target)
+
+
+def _log_probability(matcher: LineMatcher, source: LineSet, target: LineSet) -> Float[Tensor, "b m n"]:
+    if not isinstance(matcher, NetworkMatcher):
+        raise TypeError(f"{matcher.name}: only a network matches many pairs of maps at once")
+    return matcher.network(source, target).log_probability
 
 
 def _is_invariant(matcher: LineMatcher) -> bool:
-    """Whether this is a network that depends neither on the unit nor on the frame of the maps."""
+    """Whether these are networks that depend neither on the unit nor on the frame of the maps."""
+    if matcher.first_look is not None and not _is_invariant(matcher.first_look):
+        return False
     config = matcher.network.config if isinstance(matcher, NetworkMatcher) else None
     return isinstance(config, InvariantConfig) and config.scale == "joint" and matcher.frame is MatchFrame.NORMALIZED
 
@@ -186,9 +196,9 @@ class BatchRegistration:
         search = BatchedSearch(maps, settings, clock)
         lines, every = (settings.first_lines, min(settings.max_matches, MAX_PART_MATCHES)), max(map(max, counts))
         if every <= settings.first_lines:
-            look = search.look(run.match, (every, settings.max_matches), run.seed)
+            look = search.look(run.match, (every, settings.max_matches), run.seed, settings.usual_round)
             return [self._finished(search, look, range(len(maps)), counts, judgement.clear_confidence)]
-        look = search.look(run.match, lines, run.seed)
+        look = search.look(run.match_longest, lines, run.seed, settings.first_round)
         rounds = [self._finished(search, look, range(len(maps)), counts, judgement.longest_clear_confidence)]
         unclear = [row for row, clear in enumerate(rounds[0].is_clear) if not clear]
         size = max(1, _PAIRS_OF_LINES // every**2)
@@ -196,7 +206,9 @@ class BatchRegistration:
             rows = unclear[start : start + size]
             index = torch.tensor(rows, device=maps.unit.device)
             some = search.of_pairs(index)
-            look_at_all = some.look(run.match, (every, settings.max_matches), run.seed, look.of_pairs(index))
+            look_at_all = some.look(
+                run.match, (every, settings.max_matches), run.seed, settings.usual_round, look.of_pairs(index)
+            )
             own = [counts[row] for row in rows]
             rounds.append(self._finished(some, look_at_all, rows, own, judgement.clear_confidence))
         return rounds

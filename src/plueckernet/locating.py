@@ -129,7 +129,7 @@ class _PlaceSearch:
         whole_T_part = place.whole_T_part.to(options.device)
         self._pose = whole_T_part if options.part_is_source else whole_T_part.inverse()
         self.maps = options.settings.normalize(*(sides if options.part_is_source else sides[::-1]))
-        self._search = PoseSearch.of(self.maps, matcher.matching(options.settings), options.settings, self._stage)
+        self._search = PoseSearch(self.maps, matcher.matching(options.settings), options.settings, self._stage)
         self.assessment = self._search.weighed([self.maps.normalized_pose(self._pose)])
 
     @property

@@ -45,6 +45,7 @@ class LineMatcher(abc.ABC):
     frame: MatchFrame = MatchFrame.NORMALIZED
     calibration: Calibration | None = None
     matches_parts: bool = False  # whether it may be asked about some lines of the maps, and again about others
+    first_look: LineMatcher | None = None  # a faster one that matches the longest lines first; None: this one
 
     @property
     def is_calibrated(self) -> bool:
@@ -53,9 +54,12 @@ class LineMatcher(abc.ABC):
 
     def matching(self, settings: RegistrationSettings) -> Matching:
         """How a search asks this matcher."""
-        match = partial(self.putative_matches, limit=settings.max_matches, up=settings.up)
+        match, match_longest = (
+            partial(matcher.putative_matches, limit=settings.max_matches, up=settings.up)
+            for matcher in (self, self.first_look or self)
+        )
         calibration = (self.calibration or DESCRIPTOR_CALIBRATION).where(vertical_known=settings.up is not None)
-        return Matching(match, calibration, self.matches_parts)
+        return Matching(match, calibration, self.matches_parts, match_longest)
 
     @abc.abstractmethod
     def match(self, source: LineSet, target: LineSet) -> Float[Tensor, "m n"]:
@@ -96,14 +100,20 @@ class NetworkMatcher(LineMatcher):
 
     matches_parts = True
 
-    def __init__(self, network: Matcher, name: str = "network", calibration: Calibration | None = None) -> None:
+    def __init__(
+        self,
+        network: Matcher,
+        name: str = "network",
+        calibration: Calibration | None = None,
+        first_look: NetworkMatcher | None = None,
+    ) -> None:
         self.network = network.eval()
-        self.name, self.calibration = name, calibration
+        self.name, self.calibration, self.first_look = name, calibration, first_look
         self.frame = MatchFrame(network.config.input_frame)
 
     @classmethod
     def load(cls, name: str | Path, device: str = "cpu") -> NetworkMatcher:
-        """Weights by name or file, with the calibration of their card."""
+        """Weights by name or file, with the calibration and the first look of their card."""
         network = load_pretrained(name, device)
         if not isinstance(network, Matcher):
             raise InputError(f"{name}: these weights regress a pose and do not match lines")
@@ -112,7 +122,8 @@ class NetworkMatcher(LineMatcher):
             calibration = None if card.calibration is None else Calibration.from_dict(card.calibration)
         except InputError as error:
             raise FormatError(pretrained_path(name).with_suffix(".json"), str(error)) from error
-        return NetworkMatcher(network, card.name, calibration)
+        first_look = None if card.first_look is None else NetworkMatcher.load(card.first_look, device)
+        return NetworkMatcher(network, card.name, calibration, first_look)
 
     def match(self, source: LineSet, target: LineSet) -> Float[Tensor, "m n"]:
         """Log-probability of each pair of lines."""

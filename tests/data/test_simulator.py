@@ -19,7 +19,7 @@ from plueckernet.data import (
     sample_pairs,
     unrelated_pair,
 )
-from plueckernet.data.batches import PairBatch, SceneBatch, mixed_batch, paper_batch
+from plueckernet.data.batches import Mixture, PairBatch, SceneBatch, mixed_batch, paper_batch
 from plueckernet.data.fragments import correspondence, surveyed_matches
 from plueckernet.data.random_source import DeviceGenerator, SceneGenerators
 from plueckernet.data.scan import Survey, surveys
@@ -144,10 +144,18 @@ def test_a_training_batch_of_the_papers_protocol_is_a_loop(lines):
     assert bool(batch.correspondence.any((-1, -2)).all())
 
 
-@pytest.mark.parametrize("surveys", [0.0, 0.5, 1.0])
+MIXTURES = {
+    "subsets": Mixture((0.4, 0.9), 0.0),
+    "mixed": Mixture((0.4, 0.9), 0.5),
+    "surveys": Mixture((0.4, 0.9), 1.0),
+    "hard": Mixture((0.4, 0.9), 0.7, remote=0.5, sparse=0.5),
+}
+
+
+@pytest.mark.parametrize("mixture", MIXTURES.values(), ids=MIXTURES.keys())
 @pytest.mark.parametrize("infinite", [False, True])
-def test_a_mixed_training_batch_is_a_loop(surveys, infinite):
-    settings = (96, (0.4, 0.9), surveys, infinite)
+def test_a_mixed_training_batch_is_a_loop(mixture, infinite):
+    settings = (96, mixture, infinite)
     batch = mixed_batch(padded(SCENES), *settings, generators(range(4)))
     loop = [mixed_batch(padded([scene]), *settings, generators([k])) for k, scene in enumerate(SCENES)]
     assert_same_batch(batch, loop)
@@ -197,7 +205,7 @@ def test_training_maps_of_large_scenes_have_in_common_what_the_protocol_says(lar
     if protocol == "paper":
         pairs = paper_batch(batch, 256, (keep, keep), random)
     else:
-        pairs = mixed_batch(batch, 256, (keep, keep), 0.0, False, random)
+        pairs = mixed_batch(batch, 256, Mixture((keep, keep), 0.0), False, random)
     single = [pair.common for pair in sample_pairs(large_scenes, PaperProtocol(keep=keep), range(8))]
     common = fractions_in_common(pairs)
     # Maps cut to 256 lines after keeping 0.7 of 1024 would have 0.25 in common.
@@ -205,6 +213,22 @@ def test_training_maps_of_large_scenes_have_in_common_what_the_protocol_says(lar
     assert float((common - keep).abs().max()) < 0.2
     if protocol == "paper":
         assert pairs.source.mask.sum(-1).tolist() == pytest.approx([256] * 8, abs=1)
+
+
+def surveyed(scenes: list[LineSet], **settings: float) -> PairBatch:
+    """Many surveys of each scene."""
+    batch = padded([scene for scene in scenes for _ in range(16)])
+    return mixed_batch(batch, 200, Mixture(surveys=1.0, **settings), False, generators(range(len(batch))))
+
+
+def test_remote_surveys_have_less_in_common_and_sparse_ones_fewer_lines(large_scenes):
+    usual, remote, sparse = (surveyed(large_scenes, **{name: 1.0} if name else {}) for name in ("", "remote", "sparse"))
+    assert float(fractions_in_common(remote).mean()) < 0.6 * float(fractions_in_common(usual).mean())
+    counts = [batch.source.mask.sum(-1).double() for batch in (usual, sparse)]
+    assert float(counts[1].mean()) < 0.6 * float(counts[0].mean())
+    assert float(counts[1].min()) >= 12  # a sparse map is still a map
+    lengths = [batch.source.lengths()[batch.source.mask].median() for batch in (usual, sparse)]
+    assert lengths[1] > lengths[0]
 
 
 @pytest.mark.parametrize("protocol", ["paper", "mixed"])
@@ -216,5 +240,5 @@ def test_training_batches_are_made_on_the_device_of_their_generator(protocol):
         if protocol == "paper":
             pairs = paper_batch(scenes, 2000, (0.3, 0.9), random)
         else:
-            pairs = mixed_batch(scenes, 64, (0.3, 0.9), 0.5, True, random)
+            pairs = mixed_batch(scenes, 64, Mixture((0.3, 0.9), 0.5), True, random)
     assert pairs.correspondence.device == pairs.source.direction.device == torch.device("cpu")

@@ -4,9 +4,7 @@ import pytest
 import torch
 
 from plueckernet.data.scenes import make_scene
-from plueckernet.errors import InputError
-from plueckernet.estimation.map_parts import longest_matches, map_parts, part_matches
-from plueckernet.estimation.maps import MapPair
+from plueckernet.estimation.map_parts import longest_matches, map_parts, matches_of_rows, part_matches
 from plueckernet.estimation.scoring import RowScorer
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet, Pose
@@ -53,39 +51,46 @@ def test_small_maps_have_fewer_parts(lines, parts):
 def test_small_maps_are_not_matched_twice():
     generator = torch.Generator().manual_seed(1)
     source, target = (LineSet.from_segments(torch.randn(12, 2, 3, generator=generator).double()) for _ in range(2))
-    assert list(part_matches(SETTINGS.normalize(source, target), SETTINGS.normalize, pytest.fail)) == []
+    assert list(part_matches(SETTINGS.normalize(source, target), pytest.fail)) == []
 
 
 def test_a_shared_corner_has_more_right_matches_part_by_part():
     source, target, pose = sharing_a_corner(20)
     maps = SETTINGS.normalize(source, target)
     whole = MATCHER.putative_matches(maps, 200)
-    pairs = list(part_matches(maps, SETTINGS.normalize, lambda parts: MATCHER.putative_matches(parts, 800)))
+    pairs = list(part_matches(maps, lambda parts: MATCHER.putative_matches(parts, 800)))
     assert len(pairs) == 16
     assert all(len(matches) <= 200 for matches in pairs)
     assert max(right(maps, matches, pose) for matches in pairs) > 2 * right(maps, whole, pose)
 
 
 def test_a_part_whose_lines_meet_in_one_point_is_left_out():
-    lines = LineSet.from_segments(torch.randn(60, 2, 3, generator=torch.Generator().manual_seed(4)).double())
-    maps, calls = SETTINGS.normalize(lines, lines), []
+    generator = torch.Generator().manual_seed(4)
+    spokes = torch.randn(30, 1, 3, generator=generator).double() * torch.tensor([-1.0, 1.0]).double()[:, None]
+    others = torch.randn(30, 2, 3, generator=generator).double() + 20
+    maps = SETTINGS.normalize(*[LineSet.from_segments(torch.cat([spokes, others]))] * 2)
+    rows = torch.arange(30), torch.arange(30, 60)
+    assert matches_of_rows(maps, rows, pytest.fail) is None
+    assert matches_of_rows(maps, (rows[1], rows[1]), lambda part: MATCHER.putative_matches(part, 50)) is not None
 
-    def normalize(source: LineSet, target: LineSet) -> MapPair:
-        calls.append(len(source))
-        if len(calls) == 1:
-            raise InputError("the lines of a map all pass through one point")
-        return SETTINGS.normalize(source, target)
 
-    pairs = list(part_matches(maps, normalize, lambda parts: MATCHER.putative_matches(parts, 50)))
-    assert len(pairs) == len(calls) - 1 == 15
+def test_a_part_is_normalized_and_knows_where_it_was():
+    scene = make_scene("indoor", 3)
+    maps = SETTINGS.normalize(scene, scene.shifted([5.0, -3.0, 1.0]))
+    rows = torch.arange(0, 60), torch.arange(20, 90)
+    part, expected = maps.part(*rows), [lines[row] for lines, row in zip(maps.original_lines, rows, strict=True)]
+    for lines, own, original in zip(part.normalized_lines, part.original_lines, expected, strict=True):
+        assert lines.centre().norm() < 1e-9
+        assert torch.allclose(own.endpoints, original.endpoints)
+    assert part.threshold.distance * part.unit == pytest.approx(maps.threshold.distance * maps.unit)
 
 
 def test_a_sample_of_infinite_lines_is_matched_first():
     scene = make_scene("outdoor", 3).replaced(endpoints=None)
     pose = Pose.random(generator=torch.Generator().manual_seed(1), translation=5.0)
     maps, match = SETTINGS.normalize(scene, pose @ scene), MATCHER.matching(SETTINGS).match
-    matches = longest_matches(maps, 100, SETTINGS.normalize, match)
+    matches = longest_matches(maps, 100, match)
     assert matches is not None
     assert right(maps, matches, pose) > 20
     assert int(matches.source.max()) > 0.9 * len(scene)  # from everywhere
-    assert longest_matches(maps, len(scene), SETTINGS.normalize, match) is None
+    assert longest_matches(maps, len(scene), match) is None

@@ -10,7 +10,7 @@ from plueckernet.data.protocols import ScanProtocol, sample_pair
 from plueckernet.data.scenes import make_scene
 from plueckernet.estimation.hypotheses import propose_poses
 from plueckernet.estimation.judgement import JudgementSettings
-from plueckernet.estimation.search import PoseSearch
+from plueckernet.estimation.search import Matching, PoseSearch
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import Pose
 from plueckernet.matchers import load_matcher
@@ -47,7 +47,7 @@ ALL_AT_ONCE = RegistrationSettings(first_lines=1000)
 
 def search_of(source, target, settings=ALL_AT_ONCE, match=None):
     maps = settings.normalize(source, target)
-    return PoseSearch(maps, match or CountedMatches(), MATCHER.calibration, settings), maps
+    return PoseSearch(maps, Matching(match or CountedMatches(), MATCHER.calibration), settings), maps
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,8 @@ def nested(settings):
             yield from nested(getattr(settings, field.name))
 
 
-ALL = [*nested(RegistrationSettings()), DescriptorSettings(), IclSettings(), PublishedSettings()]
+EVERY = [*nested(RegistrationSettings()), DescriptorSettings(), IclSettings(), PublishedSettings()]
+ALL = list({type(settings): settings for settings in EVERY}.values())
 MEANINGLESS = {int: (-1,), float: (float("nan"), -1.0, float("-inf"))}
 CASES = [
     (settings, field.name, value)
@@ -44,10 +45,10 @@ def test_optional_lengths_are_positive(name, value):
 
 def test_fewer_candidates_are_refined_where_the_vertical_is_known():
     upright = RegistrationSettings(up=(0.0, 0.0, 1.0))
-    assert RegistrationSettings().constrained_candidates == CandidateSettings()
-    assert upright.constrained_candidates.max_candidates < CandidateSettings().max_candidates
+    assert RegistrationSettings().constrained(CandidateSettings()) == CandidateSettings()
+    assert upright.constrained(CandidateSettings()).max_candidates < CandidateSettings().max_candidates
     fewer = replace(upright, candidates=CandidateSettings(max_candidates=1))
-    assert fewer.constrained_candidates == fewer.candidates
+    assert fewer.constrained(fewer.candidates) == fewer.candidates
 
 
 @pytest.mark.parametrize("settings", ALL, ids=lambda settings: type(settings).__name__)

@@ -38,6 +38,19 @@ _MIN_LINES = 24.0  # of the neighbourhood that a pair is drawn from
 _TRANSLATION = 10.0  # m
 _PAPER = PaperProtocol()
 _SURVEYED = (0.6, 1.0)  # fraction of the lines that a survey sees
+_APART = (0.0, 0.9)  # distance of the middles of two surveys, in widths
+_REMOTE = (0.6, 0.95)  # the same of surveys that have little in common
+_SPARSEST = 0.1  # smallest fraction of its lines, the longest, that a sparse survey keeps
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Which pairs training sees, beside the scenes they are drawn from."""
+
+    keep: tuple[float, float] = (0.15, 1.0)  # fraction of the lines that each side keeps, lowest and highest
+    surveys: float = 0.6  # fraction of pairs that are surveys of neighbouring places
+    remote: float = 0.0  # fraction of surveys that have little in common
+    sparse: float = 0.0  # fraction of surveys that record only their longest lines, down to a tenth of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,27 +82,20 @@ def paper_batch(
     return paper_pairs(subscene, protocol, kept, random, lines).batch()
 
 
-def mixed_batch(
-    scenes: SceneBatch,
-    lines: int,
-    keep: tuple[float, float],
-    surveys: float,
-    infinite: bool,
-    random: RandomSource,
-) -> PairBatch:
+def mixed_batch(scenes: SceneBatch, lines: int, mixture: Mixture, infinite: bool, random: RandomSource) -> PairBatch:
     """Random subsets and neighbouring surveys of scenes, any rotation, lines undirected, noise of any strength.
 
-    ``surveys`` is the fraction of pairs that are surveys. The others are drawn like
-    :class:`~plueckernet.data.protocols.AnyProtocol`; each side keeps the fraction ``keep`` (lowest and highest).
+    Pairs that are no surveys are drawn like :class:`~plueckernet.data.protocols.AnyProtocol`.
     """
     scenes = scenes.padded(lines)
     scenes = SceneBatch(_warped(scenes.endpoints, random), scenes.real)
-    survey = random.chance(random.each, surveys)
+    survey = random.chance(random.each, mixture.surveys)
     centre, radius = _neighbourhood(scenes, survey, lines, random)
-    recorded = _neighbouring_surveys(scenes, centre, radius, lines, random)
-    kept = random.uniform(random.each, low=keep[0], high=keep[1])
+    recorded = _neighbouring_surveys(scenes, centre, radius, lines, mixture, random)
+    kept = random.uniform(random.each, low=mixture.keep[0], high=mixture.keep[1])
     near = (scenes.endpoints.mean(-2) - centre[:, None]).norm(dim=-1) <= radius[:, None]
-    subscene = _random_subscene(SceneBatch(scenes.endpoints, scenes.real & near), lines, keep[0], kept, random)
+    near_lines = SceneBatch(scenes.endpoints, scenes.real & near)
+    subscene = _random_subscene(near_lines, lines, mixture.keep[0], kept, random)
     subsets = any_pairs(subscene, AnyProtocol(segments=True, translation=_TRANSLATION), kept, random, lines)
     pairs = recorded.chosen(survey, subsets).batch()
     if not infinite:
@@ -142,28 +148,38 @@ def _neighbourhood(
 
 
 def _neighbouring_surveys(
-    scenes: SceneBatch, centre: Float[Tensor, "b 3"], radius: Float[Tensor, " b"], lines: int, random: RandomSource
+    scenes: SceneBatch,
+    centre: Float[Tensor, "b 3"],
+    radius: Float[Tensor, " b"],
+    lines: int,
+    mixture: Mixture,
+    random: RandomSource,
 ) -> SimulatedPairs:
     """Two surveys of neighbouring places; each sees a random subset of the lines."""
     scene = padded_lines(scenes.endpoints, scenes.real)
     seen = random.uniform(random.each, low=_SURVEYED[0], high=_SURVEYED[1])
     recorded = [
-        _longest(_survey(scene, window, seen, random), lines, random) for window in _windows(centre, radius, random)
+        _longest(_survey(scene, window, seen, random), lines, mixture.sparse, random)
+        for window in _windows(centre, radius, mixture.remote, random)
     ]
     return surveyed_pairs(recorded[0], recorded[1], _TRANSLATION, random)
 
 
 def _windows(
-    centre: Float[Tensor, "b 3"], radius: Float[Tensor, " b"], random: RandomSource
+    centre: Float[Tensor, "b 3"], radius: Float[Tensor, " b"], remote: float, random: RandomSource
 ) -> tuple[_Window, _Window]:
-    """The windows of two surveys, with common axes, mostly upright, and up to 0.9 of their width apart."""
+    """The windows of two surveys, with common axes, mostly upright, and less than their width apart."""
     yaw = math.tau * random.uniform(random.each, 1)
     upright = rotation_exp(yaw * torch.tensor([0.0, 0.0, 1.0], dtype=yaw.dtype, device=yaw.device))
     tilted = random.chance(random.each, 0.2)[:, None, None]
     axes = torch.where(tilted, random.poses(0.0).rotation, upright)[..., :2]  # (b, 3, 2)
     heading = math.tau * random.uniform(random.each)
     heading = (axes * torch.stack([heading.cos(), heading.sin()], -1)[:, None]).sum(-1)  # (b, 3)
-    offset = (radius * random.uniform(random.each, high=0.9))[:, None] * heading
+    apart = random.uniform(random.each, low=_APART[0], high=_APART[1])
+    if remote:
+        far = random.uniform(random.each, low=_REMOTE[0], high=_REMOTE[1])
+        apart = torch.where(random.chance(random.each, remote), far, apart)
+    offset = (radius * apart)[:, None] * heading
     return _Window(axes, centre - offset, radius), _Window(axes, centre + offset, radius)
 
 
@@ -206,9 +222,14 @@ def _some_spurious(fragments: Fragments, radius: Float[Tensor, " b"], random: Ra
     return spurious(fragments, offset, half_vector).chosen(false, fragments)
 
 
-def _longest(fragments: Fragments, lines: int, random: RandomSource) -> Fragments:
-    """The longest fragments, as many as there is room for, in random order."""
+def _longest(fragments: Fragments, lines: int, sparse: float, random: RandomSource) -> Fragments:
+    """The longest fragments, as many as there is room for or as a sparse survey has, in random order."""
     length = half_vectors(fragments).norm(dim=-1).masked_fill(~fragments.real, -1.0)
     rows = length.topk(lines, dim=-1).indices
-    order = random.order(fragments.real.gather(1, rows))
-    return fragments.gathered(rows.gather(1, order))
+    longest = fragments.gathered(rows)
+    if sparse:
+        density = random.log_uniform(random.each, low=_SPARSEST, high=1.0)
+        count = torch.where(random.chance(random.each, sparse), density, 1.0) * longest.real.sum(-1)
+        count = count.clamp_min(_MIN_LINES)[:, None]
+        longest = longest.with_real(longest.real & (torch.arange(lines, device=rows.device) < count))
+    return longest.gathered(random.order(longest.real))

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from plueckernet.data.batches import PairBatch, SceneBatch, mixed_batch, paper_batch
+from plueckernet.data.batches import Mixture, PairBatch, SceneBatch, mixed_batch, paper_batch
 from plueckernet.data.noise import DirectionNoise, Noise
 from plueckernet.data.prepared import INDEX, SPLITS
 from plueckernet.data.primitives import to_segments
@@ -54,6 +54,8 @@ class StreamSettings:
     sizes: tuple[int, ...] = (256,)  # most lines of a map; steps take them in turn
     keep: tuple[float, float] = (0.15, 1.0)  # fraction of the lines that each side keeps, lowest and highest
     surveys: float = 0.6  # fraction of pairs that are surveys of neighbouring places
+    remote: float = 0.0  # fraction of surveys that have little in common
+    sparse: float = 0.0  # fraction of surveys that record only their longest lines, down to a tenth of them
     infinite: float = 0.3  # fraction of batches without endpoints; in them, surveys are a quarter as frequent
     pool: int = 4096  # scenes that pairs are drawn from
     fresh: int = 16  # scenes of the pool that are replaced at every step
@@ -120,7 +122,7 @@ class PairStream:
             return paper_batch(scenes, min(lines, max(_LINES_STEP, needed)), s.keep, random, protocol)
         infinite = _alternating(step // len(s.sizes), s.infinite)
         surveys = s.surveys / 4 if infinite else s.surveys
-        return mixed_batch(scenes, lines, s.keep, surveys, infinite, random)
+        return mixed_batch(scenes, lines, Mixture(s.keep, surveys, s.remote, s.sparse), infinite, random)
 
     @cached_property
     def _recorded(self) -> RecordedPairs:

@@ -21,6 +21,8 @@ from plueckernet.settings import check_at_least, check_fraction
 CROWD = slice(5, 30)  # ranks of the verified hypotheses whose mean score says what wrong poses reach
 EQUAL_RATIO = 0.9  # of the best score; poses above it repeat the best one, in a symmetric place, and are no crowd
 
+PROMISING = 0.4  # of the least score of a candidate, that a pose must reach before it is polished
+
 
 @dataclass(frozen=True)
 class CandidateSettings:
@@ -30,11 +32,12 @@ class CandidateSettings:
     max_verified: int = 48  # screened poses that are verified on all lines
     max_polished: int = 12  # verified poses that are improved on their matches and verified again
     max_candidates: int = 8  # polished poses that are refined
-    min_candidate_score_ratio: float = 0.4  # of the best verification score, from the third candidate on
+    min_candidate_score_ratio: float = 0.4  # of the best verification score, from some candidate on
+    certain_candidates: int = 2  # that are refined whatever their score
     distinctness: Distinctness = field(default_factory=Distinctness)
 
     def __post_init__(self) -> None:
-        check_at_least(self, 1, "max_distinct", "max_verified", "max_polished", "max_candidates")
+        check_at_least(self, 1, "max_distinct", "max_verified", "max_polished", "max_candidates", "certain_candidates")
         check_fraction(self, "min_candidate_score_ratio")
 
 
@@ -53,7 +56,7 @@ def select_candidates(
     settings: CandidateSettings = CandidateSettings(),
     refinement: RefinementSettings = RefinementSettings(),
 ) -> Candidates:
-    """The distinct hypotheses that explain most of both maps, best first; the first two always take part."""
+    """The distinct hypotheses that explain most of both maps, best first."""
     if not len(hypotheses.scores):
         return Candidates(())
     rows = distinct_poses(
@@ -64,11 +67,19 @@ def select_candidates(
     poses = hypotheses.poses[rows]
     rows, scores = map_scorer.best(poses, settings.max_verified)
     crowd = _crowd(scores)
-    poses, scores = poses[rows[: settings.max_polished]], scores[: settings.max_polished]
+    count = _promising(scores[: settings.max_polished], settings)
+    poses, scores = poses[rows[:count]], scores[:count]
     poses, scores = _improved(poses, scores, polished(poses, match_scorer, refinement), map_scorer)
     least = settings.min_candidate_score_ratio * float(scores[0])
-    kept = [row for row in range(min(settings.max_candidates, len(scores))) if row < 2 or scores[row] > least]
+    first = range(min(settings.max_candidates, len(scores)))
+    kept = [row for row in first if row < settings.certain_candidates or scores[row] > least]
     return Candidates(tuple(poses[row] for row in kept), crowd)
+
+
+def _promising(scores: Float[Tensor, " h"], settings: CandidateSettings) -> int:
+    """How many of the first poses may become candidates: a step does not improve a pose by much more than twofold."""
+    least = PROMISING * settings.min_candidate_score_ratio * float(scores[0])
+    return max(min(settings.certain_candidates, len(scores)), int((scores > least).sum()))
 
 
 def _crowd(scores: Float[Tensor, " h"]) -> float:

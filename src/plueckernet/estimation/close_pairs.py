@@ -20,6 +20,7 @@ from plueckernet.geometry.pose import Pose
 _SINGLE_PRECISION_DISTANCE = 1e-3  # normalized; above it single precision resolves the threshold
 _BLOCK_ENTRIES = 250_000  # of a residual matrix, small enough for the cache of a CPU
 _SLAB_ROWS = 256  # source lines per slab
+_KEPT_POSES = 3  # whose pairs are kept
 _WIDENING = 2.0  # of a threshold, to find the pairs that a changed pose may bring within it
 
 
@@ -27,20 +28,22 @@ class NearbyPairs:
     """The close pairs of two maps under a pose that changes little.
 
     All lines are compared once, within a wider threshold. After that only the pairs found then are compared, until the
-    pose has moved or the threshold has grown so much that others may have come close.
+    pose has moved or the threshold has grown so much that others may have come close. Those of a few poses are kept: a
+    candidate that was refined briefly is often refined again.
     """
 
     def __init__(self, source: AnchoredLines, target: AnchoredLines) -> None:
         self._maps = source, target
         self._source, self._target = LineColumns.of(source), LineColumns.of(target)
-        self._near: _Near | None = None
+        self._near: list[_Near] = []  # the last one first
         self._max_half_length = 0.0 if source.half_length is None else float(source.half_length.amax())
 
     def within(self, pose: PoseArrays, threshold: InlierThreshold) -> tuple[ClosePairs, PairedLines]:
         """All pairs of lines within the threshold, by their rows and as arrays."""
-        near = self._near
-        if near is None or not near.covers(self._shift(pose, near.pose), pose, threshold):
-            near = self._near = self._compared(pose, threshold)
+        near = next((near for near in self._near if near.covers(self._shift(pose, near.pose), pose, threshold)), None)
+        if near is None:
+            near = self._compared(pose, threshold)
+            self._near = [near, *self._near[: _KEPT_POSES - 1]]
         close = np.flatnonzero(near.residuals(pose, threshold) < 1)
         rows = torch.from_numpy(near.rows.take(close, 0))
         lines = PairedLines(near.lines.source.taken(close), near.lines.target.taken(close))

@@ -57,7 +57,10 @@ def unit_warning(source: LineSet, target: LineSet) -> str | None:
     if not (len(source) and len(target)):  # that is an error of its own
         return None
     segments = source.endpoints is not None and target.endpoints is not None
-    ratios = _ratios(_lengths(source, segments), _lengths(target, segments))
+    sizes = _Sizes.of(source, segments), _Sizes.of(target, segments)
+    if _are_alike(*sizes):
+        return None
+    ratios = _ratios(sizes[0].lengths, sizes[1].lengths)
     if len(ratios) < 2:
         return None
     source_is_larger = _middle(ratios) > 1
@@ -77,7 +80,7 @@ def size_ratios(source: LineSet, target: LineSet) -> list[float]:
     Those of the extents, of the spacings and, of segments, of the lengths; 1 where none is known.
     """
     segments = source.endpoints is not None and target.endpoints is not None
-    pairs = zip(_lengths(target, segments), _lengths(source, segments), strict=True)
+    pairs = zip(_Sizes.of(target, segments).lengths, _Sizes.of(source, segments).lengths, strict=True)
     ratios: list[float] = []
     for ratio in (a / b for a, b in pairs if 0 < a < math.inf and 0 < b < math.inf):
         if all(abs(math.log(ratio / other)) > _SAME_RATIO for other in ratios):
@@ -108,18 +111,48 @@ def _differ_by_feet(ratios: list[float]) -> bool:
     return all(_FEET / _MAX_FEET_DEVIATION < ratio < _FEET * _MAX_FEET_DEVIATION for ratio in ratios)
 
 
-def _lengths(lines: LineSet, segments: bool) -> list[float]:
-    """Extent and spacing and, if asked for, the length of the segments in which half of the total length is."""
-    lines = lines.to("cpu").to(torch.float64)
-    lines = (lines if segments else lines.infinite()).shifted(lines.centre())
-    anchors = lines.anchors()
-    extent = float(anchors.norm(dim=-1).quantile(_EXTENT_QUANTILE))
-    if not segments:
-        spacing = _spacing(_line_distances(lines, anchors))
-        return [extent, spacing if spacing > _MIN_RELATIVE_SPACING * extent else math.nan]
-    lengths = lines.lengths().sort().values
-    half = int(torch.searchsorted(lengths.cumsum(0), lengths.sum() / 2))
-    return [extent, _spacing(torch.cdist(_sample(anchors), anchors)), float(lengths[half])]
+def _are_alike(source: _Sizes, target: _Sizes) -> bool:
+    """Whether the extents and, of segments, the lengths differ so little that no spacing can suggest other units.
+
+    Spacings take longer to compute than everything else. Without them two lengths of three are known of segments, and
+    two of three must differ by much.
+    """
+    limit = _MIN_RATIO_OF_INFINITE_LINES if source.length is None else _FEET / _MAX_FEET_DEVIATION
+    pairs = [(source.extent, target.extent)]
+    if source.length is not None and target.length is not None:
+        pairs.append((source.length, target.length))
+    return all(0 < a < limit * b and b < limit * a for a, b in pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sizes:
+    """How large a map is."""
+
+    lines: LineSet
+    anchors: Float[Tensor, "n 3"]
+    extent: float
+    length: float | None  # of the segments in which half of the total length is; None if it was not asked for
+
+    @classmethod
+    def of(cls, lines: LineSet, segments: bool) -> _Sizes:
+        """Of segments or, if it is said so, of lines without ends."""
+        lines = lines.to("cpu").to(torch.float64)
+        lines = (lines if segments else lines.infinite()).shifted(lines.centre())
+        anchors = lines.anchors()
+        extent = float(anchors.norm(dim=-1).quantile(_EXTENT_QUANTILE))
+        if not segments:
+            return _Sizes(lines, anchors, extent, None)
+        lengths = lines.lengths().sort().values
+        half = int(torch.searchsorted(lengths.cumsum(0), lengths.sum() / 2))
+        return _Sizes(lines, anchors, extent, float(lengths[half]))
+
+    @property
+    def lengths(self) -> list[float]:
+        """Extent and spacing and, of segments, their length."""
+        if self.length is not None:
+            return [self.extent, _spacing(torch.cdist(_sample(self.anchors), self.anchors)), self.length]
+        spacing = _spacing(_line_distances(self.lines, self.anchors))
+        return [self.extent, spacing if spacing > _MIN_RELATIVE_SPACING * self.extent else math.nan]
 
 
 def _line_distances(lines: LineSet, footpoints: Float[Tensor, "n 3"]) -> Float[Tensor, "s n"]:

@@ -11,7 +11,8 @@ lines under many poses are one matrix product.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -20,6 +21,7 @@ from torch import Tensor
 from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines, InlierThreshold
 from plueckernet.geometry.pose import Pose
 
+_BLOCK_BUDGET = 4 * BLOCK_ENTRIES  # residuals at once
 _PAIRS = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))  # of coordinates, each once
 
 
@@ -34,21 +36,52 @@ class InfiniteLines:
 
     def misfit(self, poses: Pose, lines: AnchoredLines) -> Float[Tensor, "h m"]:
         """The squared residual of each moved line and its best partner, in thresholds."""
+        moved = self._moved(poses, lines)
+        misfit = torch.empty_like(moved.point[0])
+        for start, square in self._squares(moved, 1):
+            torch.amin(square, -1, out=misfit[start : start + len(square)])
+        return misfit.clamp_min_(0).unflatten(0, (-1, len(lines)))
+
+    def misfits(self, poses: Pose, lines: AnchoredLines) -> tuple[Float[Tensor, "h m"], Float[Tensor, "h n"]]:
+        """The same of the moved lines and, in the other direction, of the lines here: residuals have no direction."""
+        moved, count = self._moved(poses, lines), len(lines)
+        misfit = torch.empty_like(moved.point[0])
+        others = misfit.new_empty(poses.rotation.shape[0], self._terms.shape[-1])
+        for start, square in self._squares(moved, count):
+            torch.amin(square, -1, out=misfit[start : start + len(square)])
+            first, last = start // count, (start + len(square)) // count
+            torch.amin(square.unflatten(0, (-1, count)), 1, out=others[first:last])
+        return misfit.clamp_min_(0).unflatten(0, (-1, count)), others.clamp_min_(0)
+
+    def _moved(self, poses: Pose, lines: AnchoredLines) -> _Moved:
         by_axis = poses.rotation.transpose(0, 1).flatten(0, 1)  # (3 h, 3)
         shape = 3, poses.rotation.shape[0], len(lines)
-        direction = (by_axis @ lines.lines.direction.mT).view(shape).flatten(1)  # (3, h m)
+        direction = (by_axis @ lines.lines.direction.mT).view(shape).flatten(1)
         point = (by_axis @ lines.anchor.mT).view(shape).add_(poses.translation.mT[..., None]).flatten(1)
-        coefficients = _coefficients(point, direction, self._threshold)
-        size = max(1, 4 * BLOCK_ENTRIES // max(1, self._terms.shape[-1]))
-        misfit = torch.empty_like(coefficients[0])
-        squares = coefficients.new_empty(size, self._terms.shape[-1])  # one buffer for all blocks
-        for start in range(0, len(misfit), size):
+        return _Moved(point, direction)
+
+    def _squares(self, moved: _Moved, multiple: int) -> Iterator[tuple[int, Float[Tensor, "k n"]]]:
+        """Squared residuals of blocks of moved lines and all lines here, and where each block starts.
+
+        A block holds a multiple of some number of moved lines. It is valid until the next one.
+        """
+        coefficients = _coefficients(moved.point, moved.direction, self._threshold)
+        total, columns = coefficients.shape[1], self._terms.shape[-1]
+        size = max(1, _BLOCK_BUDGET // max(1, columns * multiple)) * multiple
+        squares = coefficients.new_empty(min(size, total), columns)  # one buffer for all blocks
+        for start in range(0, total, size):
             block = coefficients[:, start : start + size]
             square = torch.mm(block.mT, self._terms, out=squares[: block.shape[1]])
             if self._threshold.directed:
-                square.masked_fill_(direction[:, start : start + size].mT @ self._direction.mT < 0, torch.inf)
-            torch.amin(square, -1, out=misfit[start : start + size])
-        return misfit.clamp_min_(0).unflatten(0, (-1, len(lines)))
+                square.masked_fill_(moved.direction[:, start : start + size].mT @ self._direction.mT < 0, torch.inf)
+            yield start, square
+
+
+class _Moved(NamedTuple):
+    """Lines under poses, those of one pose after those of another."""
+
+    point: Float[Tensor, "3 k"]
+    direction: Float[Tensor, "3 k"]
 
 
 def _coefficients(

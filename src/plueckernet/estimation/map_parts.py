@@ -20,7 +20,6 @@ from plueckernet.errors import InputError
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.matching import Matches
 from plueckernet.estimation.scoring import AnchoredLines
-from plueckernet.geometry.lines import LineSet
 
 _HALVINGS = 2
 _OVERLAP = 0.2  # of the lines, that are in both halves
@@ -28,17 +27,12 @@ MIN_PART_LINES = 12  # of a part
 MAX_PART_MATCHES = 200  # of two parts, or of the longest lines
 
 
-def longest_matches(
-    maps: MapPair,
-    count: int,
-    normalize: Callable[[LineSet, LineSet], MapPair],
-    match: Callable[[MapPair], Matches],
-) -> Matches | None:
+def longest_matches(maps: MapPair, count: int, match: Callable[[MapPair], Matches]) -> Matches | None:
     """The best matches of the longest lines, as rows of the cores, or of a sample of infinite ones; None of few."""
     if max(maps.core_counts) <= count:
         return None
     rows = _longest(maps.source, count), _longest(maps.target, count)
-    return matches_of_rows(maps.original_lines, rows, normalize, match)
+    return matches_of_rows(maps, rows, match)
 
 
 def _longest(lines: AnchoredLines, count: int) -> Int[Tensor, " k"]:
@@ -52,36 +46,27 @@ def _longest(lines: AnchoredLines, count: int) -> Int[Tensor, " k"]:
     return lines.half_length.float().argsort(descending=True, stable=True)[:count]
 
 
-def part_matches(
-    maps: MapPair,
-    normalize: Callable[[LineSet, LineSet], MapPair],
-    match: Callable[[MapPair], Matches],
-) -> Iterator[Matches]:
+def part_matches(maps: MapPair, match: Callable[[MapPair], Matches]) -> Iterator[Matches]:
     """The best matches of every part of the source with every part of the target, as rows of the cores."""
     sides = [map_parts(side.anchor) for side in (maps.source, maps.target)]
     if len(sides[0]) * len(sides[1]) == 1:  # both maps are too small to be halved
         return
-    lines = maps.original_lines
     for source_rows, target_rows in itertools.product(*sides):
-        matches = matches_of_rows(lines, (source_rows, target_rows), normalize, match)
+        matches = matches_of_rows(maps, (source_rows, target_rows), match)
         if matches is not None:
             yield matches
 
 
 def matches_of_rows(
-    lines: tuple[LineSet, LineSet],
-    rows: tuple[Int[Tensor, " k"], Int[Tensor, " l"]],
-    normalize: Callable[[LineSet, LineSet], MapPair],
-    match: Callable[[MapPair], Matches],
+    maps: MapPair, rows: tuple[Int[Tensor, " k"], Int[Tensor, " l"]], match: Callable[[MapPair], Matches]
 ) -> Matches | None:
-    """The best matches of some lines, as rows of all; None if the lines make no map."""
+    """The best matches of some lines of the cores, as rows of these; None if the lines make no map."""
     try:
-        maps = normalize(lines[0][rows[0]], lines[1][rows[1]])
+        part = maps.part(*rows)
     except InputError:  # they may all pass through one point
         return None
-    matches = match(maps).first(MAX_PART_MATCHES)
-    source, target = maps.source_core[matches.source], maps.target_core[matches.target]
-    return Matches(rows[0][source], rows[1][target], matches.probability)
+    matches = match(part).first(MAX_PART_MATCHES)
+    return Matches(rows[0][matches.source], rows[1][matches.target], matches.probability)
 
 
 def map_parts(anchor: Float[Tensor, "n 3"]) -> list[Int[Tensor, " k"]]:

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from plueckernet.errors import InputError
+from plueckernet.estimation.close_pairs import NearbyPairs
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, RowScorer, line_spacing
 from plueckernet.estimation.strays import KeptLines
 from plueckernet.geometry.lines import LineSet
@@ -19,6 +20,7 @@ from plueckernet.settings import check_positive
 
 MIN_LINES = 3  # of each map; messages spell it
 _NOISE_QUANTILE = 0.9  # of the sigmas of lines; larger ones are outliers and do not set the common noise
+_ROUNDING = 1e-9  # normalized; a part of a map of no larger radius is one point
 _MAX_NOISE_FACTOR = 20.0  # by which the noise of a line may differ from the common noise, either way
 
 
@@ -60,6 +62,11 @@ class MapPair:
         """The core of the target."""
         return self.all_target[self.target_core]
 
+    @cached_property
+    def nearby_pairs(self) -> NearbyPairs:
+        """The close pairs of both cores under poses; what was found under one serves those near it."""
+        return NearbyPairs(self.source, self.target)
+
     @property
     def normalized_lines(self) -> tuple[LineSet, LineSet]:
         """Both cores, centred and in the common unit."""
@@ -88,6 +95,22 @@ class MapPair:
     def match_scorer(self, source: Int[Tensor, " k"], target: Int[Tensor, " k"]) -> RowScorer:
         """Scores poses on matches, given as rows of the cores."""
         return RowScorer(self.source[source], self.target[target], self.threshold)
+
+    def part(self, source: Int[Tensor, " k"], target: Int[Tensor, " l"]) -> MapPair:
+        """Some lines of the cores as maps of their own, with the same inlier threshold.
+
+        Raises :class:`InputError` if the lines of a part all pass through one point.
+        """
+        lines = self.source.lines[source], self.target.lines[target]
+        centres = lines[0].centre(), lines[1].centre()
+        lines = lines[0].shifted(centres[0]), lines[1].shifted(centres[1])
+        unit = math.sqrt(_radius(lines[0], _ROUNDING) * _radius(lines[1], _ROUNDING))
+        origin = torch.zeros_like(centres[0])
+        sides = [AnchoredLines.of(_scaled(side, 1 / unit), origin) for side in lines]
+        rows = [torch.arange(len(side), device=origin.device) for side in lines]
+        offsets = self.source_offset + self.unit * centres[0], self.target_offset + self.unit * centres[1]
+        inlier = replace(self.threshold, distance=self.threshold.distance / unit)
+        return MapPair(sides[0], sides[1], rows[0], rows[1], *offsets, unit * self.unit, inlier)
 
     def core_rows(self, rows: Int[Tensor, "k 2"]) -> Int[Tensor, "k 2"]:
         """Rows of the cores as rows of all lines."""
@@ -197,11 +220,11 @@ def _derived_distance(spacings: list[float], settings: ThresholdSettings) -> flo
     return min(max(distance, settings.min_distance), settings.max_distance)
 
 
-def _radius(lines: LineSet) -> float:
-    """Median distance of the anchors from the origin."""
+def _radius(lines: LineSet, least: float = 0.0) -> float:
+    """Median distance of the anchors from the origin, more than ``least``."""
     anchors = AnchoredLines.of(lines, torch.zeros_like(lines.direction[0])).anchor
     radius = float(anchors.norm(dim=-1).median())
-    if not radius > 0:
+    if not radius > least:
         raise InputError("the lines of a map all pass through one point")
     return radius
 

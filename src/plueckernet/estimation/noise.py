@@ -26,9 +26,11 @@ from plueckernet.geometry.residuals import NoiseModel
 from plueckernet.settings import check_at_least, check_positive
 
 NOISE_FLOOR = 1e-7  # map radii and radians; no data are better
-_MIN_POSITION_RATIO = 0.3  # of one fine estimate to the one before, so that the pose can follow
+MIN_POSITION_RATIO = 0.3  # of one fine estimate to the one before, so that the pose can follow
+FITTED_LINES = 3  # whose two residuals of position each a pose of six parameters can make zero
+MAX_FITTED_RATIO = 6.0
 Squares = TypeVar("Squares", Tensor, np.ndarray)
-_RAYLEIGH_MEDIAN = math.sqrt(2 * math.log(2))  # of the norm of two unit normals
+RAYLEIGH_MEDIAN = math.sqrt(2 * math.log(2))  # of the norm of two unit normals
 
 
 @dataclass(frozen=True)
@@ -81,28 +83,40 @@ def tail_density(square: Squares, degrees_of_freedom: float) -> Squares:
     return (1 + square / (free - 2)) ** (-(free + 2) / 2) * (free / (free - 2))
 
 
+def fitted_ratio(lines: float) -> float:
+    """By how much a pose lowers the variance of the residuals of position of the lines that it is fitted to."""
+    return min(lines / max(lines - FITTED_LINES, 1e-9), MAX_FITTED_RATIO)
+
+
 def robust_noise(
-    noise: NoiseModel, residuals: PairResiduals, pairs: PairedLines, rows: Int[np.ndarray, " r"]
+    noise: NoiseModel,
+    residuals: PairResiduals,
+    pairs: PairedLines,
+    rows: Int[np.ndarray, " r"],
+    probability: Float[np.ndarray, " r"],
 ) -> NoiseModel:
     """From medians, for matches of which some are wrong; the lengths of segments do not enter.
 
-    ``rows`` are the pairs that count.
+    ``rows`` are the pairs that count, each as much as its ``probability``. The probable pairs alone would be those with
+    small residuals: their median is too small, the next one smaller, until few lines are left.
     """
     factor = pairs.source.noise_square.take(rows)
     noisier = factor + pairs.target.noise_square.take(rows)  # 2 for lines like all others
     turn, shift = (
         np.sqrt(np.square(values.take(rows, 1)).sum(0)) for values in (residuals.direction, residuals.position)
     )
-    direction = max(_median(turn / np.sqrt(noisier)) / _RAYLEIGH_MEDIAN, NOISE_FLOOR)
+    direction = max(_median(turn / np.sqrt(noisier), probability) / RAYLEIGH_MEDIAN, NOISE_FLOOR)
     carried = direction**2 * np.square(residuals.lever.take(rows)) * factor
-    ratio = _median(shift / np.sqrt(noisier * noise.position**2 + carried))
-    return NoiseModel(max(ratio / _RAYLEIGH_MEDIAN * noise.position, NOISE_FLOOR), direction)
+    ratio = _median(shift / np.sqrt(noisier * noise.position**2 + carried), probability)
+    ratio *= math.sqrt(fitted_ratio(float(probability.sum())))
+    return NoiseModel(max(ratio / RAYLEIGH_MEDIAN * noise.position, NOISE_FLOOR), direction)
 
 
-def _median(values: Float[np.ndarray, " k"]) -> float:
-    """The lower one of two in the middle."""
-    middle = (len(values) - 1) // 2
-    return float(np.partition(values, middle)[middle])
+def _median(values: Float[np.ndarray, " k"], weight: Float[np.ndarray, " k"]) -> float:
+    """The first value below or at which there is half of the weight."""
+    order = values.argsort()
+    total = weight.take(order).cumsum()
+    return float(values[order[total.searchsorted(total[-1] / 2)]])
 
 
 def fitted_noise(
@@ -111,10 +125,11 @@ def fitted_noise(
     pairs: PairedLines,
     variance_scale: Float[np.ndarray, " k"],
     trust: Float[np.ndarray, " k"],
+    num_lines: float,
 ) -> NoiseModel:
     """From mean squares of matches weighted by ``trust`` and by how well the model predicts them.
 
-    ``variance_scale`` is the :func:`direction_variance_scale` of each match.
+    ``variance_scale`` is the :func:`direction_variance_scale` of each match. The pose was fitted to ``num_lines``.
     """
     source, target = pairs.source, pairs.target
     square = np.square(residuals.direction).mean(0) / variance_scale
@@ -129,8 +144,9 @@ def fitted_noise(
     model = NoiseModel(noise.position, max(math.sqrt(direction), NOISE_FLOOR), math.sqrt(endpoint))
     carried = np.square(residuals.lever) * source.variances(model)[1] * variance_scale
     weight = trust / np.square(noisier * noise.position**2 + carried) * noisier
-    excess = weight @ (np.square(residuals.position).mean(0) - carried) / (weight @ noisier)
-    position = max(float(excess), (_MIN_POSITION_RATIO * noise.position) ** 2, NOISE_FLOOR**2)
+    square = fitted_ratio(num_lines) * np.square(residuals.position).mean(0)
+    excess = weight @ (square - carried) / (weight @ noisier)
+    position = max(float(excess), (MIN_POSITION_RATIO * noise.position) ** 2, NOISE_FLOOR**2)
     return NoiseModel(math.sqrt(position), model.direction, model.endpoint)
 
 

@@ -85,7 +85,7 @@ class RefinementSettings:
     candidate_final_iterations: int = 1
     converged_step: float = 0.03  # last change of the pose, in its standard deviations
     min_match_probability: float = 0.2  # of a reported inlier
-    likely_probability: float = 0.5  # of the matches that the rough noise is estimated from
+    min_noise_probability: float = 0.02  # of the matches that the rough noise is estimated from
     search: SearchSettings = field(default_factory=SearchSettings)
     noise: NoiseSettings = field(default_factory=NoiseSettings)
     correspondence: CorrespondenceSettings = field(default_factory=CorrespondenceSettings)
@@ -105,7 +105,7 @@ class RefinementSettings:
     def __post_init__(self) -> None:
         check_at_least(self, 1, "iterations", "final_iterations", "candidate_iterations", "candidate_final_iterations")
         check_positive(self, "converged_step")
-        check_fraction(self, "min_match_probability", "likely_probability")
+        check_fraction(self, "min_match_probability", "min_noise_probability")
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +154,7 @@ def refine_candidates(
     for candidate in candidates:
         if is_known(candidate):  # it would end at the same pose
             continue
-        refinement = refine_pose(candidate, maps.source, maps.target, maps.threshold, known, brief)
+        refinement = refine_near(candidate, maps.nearby_pairs, maps.threshold, known, brief)
         if refinement is not None and not is_known(refinement.pose):
             refined.append(RefinedCandidate(*scorer.stand_out(refinement.pose), refinement))
     return sorted(refined, key=lambda candidate: -candidate.score)
@@ -167,7 +167,7 @@ def complete_refinement(
     settings: RefinementSettings = RefinementSettings(),
 ) -> Refinement:
     """Refine to convergence on the cores, then on all lines, which the matches then refer to."""
-    core = refine_pose(best.pose, maps.source, maps.target, maps.threshold, known, settings) or best
+    core = refine_near(best.pose, maps.nearby_pairs, maps.threshold, known, settings) or best
     core = replace(core, matches=maps.core_rows(core.matches))
     if not maps.has_lines_outside_core:
         return core
@@ -192,7 +192,20 @@ def refine_pose(
     only long lines must be. Returns None if fewer than three lines support the pose. A motion that they leave
     undetermined stays as it is and has a large variance.
     """
-    shortest, nearby = _LONG_LINE if shortest is None else shortest, NearbyPairs(source, target)
+    return refine_near(
+        pose, NearbyPairs(source, target), threshold, known, settings, _LONG_LINE if shortest is None else shortest
+    )
+
+
+def refine_near(
+    pose: Pose,
+    nearby: NearbyPairs,
+    threshold: InlierThreshold,
+    known: KnownNoise = KnownNoise(),
+    settings: RefinementSettings = RefinementSettings(),
+    shortest: float = _LONG_LINE,
+) -> Refinement | None:
+    """The same from pairs of lines that may have been found already."""
     approach = _approach(PoseArrays.of(pose), nearby, threshold, known, settings, shortest)
     if approach is None:
         return None
@@ -315,10 +328,10 @@ def _rough_noise(model: NoiseModel, fit: _Fit, lines: PairedLines, settings: Ref
 
     In a drawing most lines are exactly parallel, wrong pairs included; their residuals do not depend on the pose.
     """
-    rows = np.flatnonzero(fit.weight > settings.likely_probability)
+    rows = np.flatnonzero(fit.weight > settings.min_noise_probability)
     if len(rows) < 3:
         rows = np.flatnonzero(fit.weight > 0)
-    estimate = robust_noise(model, fit.residuals, lines, rows)
+    estimate = robust_noise(model, fit.residuals, lines, rows, fit.weight.take(rows))
     limit = settings.noise.max_decrease
     return replace(
         estimate,
@@ -330,4 +343,4 @@ def _rough_noise(model: NoiseModel, fit: _Fit, lines: PairedLines, settings: Ref
 def _fine_noise(model: NoiseModel, fit: _Fit, pairs: ClosePairs, lines: PairedLines) -> NoiseModel:
     """The noise by mean squares, mostly of pairs without competitors."""
     trust = fit.weight / np.square(1 + pairs.competitors)
-    return fitted_noise(model, fit.residuals, lines, fit.variance_scale, trust)
+    return fitted_noise(model, fit.residuals, lines, fit.variance_scale, trust, float(fit.weight.sum()))

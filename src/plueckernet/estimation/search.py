@@ -12,9 +12,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from plueckernet.estimation.assessment import Assessment, assess
-from plueckernet.estimation.candidates import Candidates, select_candidates
+from plueckernet.estimation.candidates import Candidates, CandidateSettings, select_candidates
 from plueckernet.estimation.evidence import gather_evidence
-from plueckernet.estimation.hypotheses import propose_poses
+from plueckernet.estimation.hypotheses import HypothesisSettings, propose_poses
 from plueckernet.estimation.judgement import Calibration
 from plueckernet.estimation.map_parts import MIN_PART_LINES, longest_matches, matches_of_rows, part_matches
 from plueckernet.estimation.maps import MapPair
@@ -55,6 +55,7 @@ class Matching:
     match: Callable[[MapPair], Matches]
     calibration: Calibration
     matches_parts: bool = True  # whether parts of the maps can be matched, too
+    match_longest: Callable[[MapPair], Matches] | None = None  # of the longest lines, faster; None: as all others
 
 
 def search_pose(
@@ -62,7 +63,7 @@ def search_pose(
 ) -> RegisteredMaps:
     """The rigid pose of two maps that have the same unit."""
     with stage("prepare"):
-        search = PoseSearch.of(settings.normalize(*lines), matching, settings, stage)
+        search = PoseSearch(settings.normalize(*lines), matching, settings, stage)
     return search.registered(search.run(seed))
 
 
@@ -72,7 +73,7 @@ def pose_around(
     """A given rigid pose, refined, among the candidates of one round."""
     with stage("prepare"):
         maps = settings.normalize(*lines)
-        search = PoseSearch.of(maps, matching, settings, stage)
+        search = PoseSearch(maps, matching, settings, stage)
     return search.registered(search.around(maps.normalized_pose(pose)))
 
 
@@ -82,15 +83,13 @@ class PoseSearch:
     def __init__(
         self,
         maps: MapPair,
-        match: Callable[[MapPair], Matches],
-        calibration: Calibration,
+        matching: Matching,
         settings: RegistrationSettings = RegistrationSettings(),
         stage: StageClock | None = None,
-        matches_parts: bool = True,
     ) -> None:
-        """``match`` gives the matches of these maps and, if ``matches_parts``, of parts of them."""
-        self._maps, self._match, self._calibration = maps, match, calibration
-        self._settings, self._stage, self._matches_parts = settings, stage or StageClock(), matches_parts
+        self._maps, self._matching, self._match = maps, matching, matching.match
+        self._calibration, self._matches_parts = matching.calibration, matching.matches_parts
+        self._settings, self._stage = settings, stage or StageClock()
         self.matches = Matches.none()  # of the longest lines, if these suffice, or else of all
         self._all_matched = False
         self._scored_matches: list[tuple[RowScorer, Matches]] = []  # of the maps and of parts of them
@@ -100,11 +99,6 @@ class PoseSearch:
         self._noise = settings.known_noise(maps)
         self._presence = 0.0  # probability that a candidate of the rounds so far is right
         self._crowd = 0.0  # mean verification score of other hypotheses
-
-    @classmethod
-    def of(cls, maps: MapPair, matching: Matching, settings: RegistrationSettings, stage: StageClock) -> PoseSearch:
-        """A search with the matches of a matcher."""
-        return cls(maps, matching.match, matching.calibration, settings, stage, matching.matches_parts)
 
     def registered(self, assessment: Assessment) -> RegisteredMaps:
         """The candidates with the maps and the matches."""
@@ -117,7 +111,7 @@ class PoseSearch:
 
     def _searched(self, seed: int, given: Sequence[RefinedCandidate] = ()) -> Assessment:
         judgement, first = self._settings.judgement, Assessment.nothing()
-        for first in self._rounds(self._longest_lines(seed), given):
+        for first in self._first_look(seed, given):
             if first.weighing.confidence >= max(judgement.longest_clear_confidence, judgement.min_confidence):
                 return first
         assessment, enough = first, max(judgement.clear_confidence, judgement.min_confidence)
@@ -147,14 +141,14 @@ class PoseSearch:
         rows = self._map_scorer.overlap(pose)
         if min(map(len, rows)) < MIN_PART_LINES:
             return
-        matches = matches_of_rows(self._maps.original_lines, rows, self._settings.normalize, self._match)
+        matches = matches_of_rows(self._maps, rows, self._match)
         if matches is not None:
             self._scored_matches.append((self._maps.match_scorer(matches.source, matches.target), matches))
 
     def first(self, seed: int = 0) -> Assessment:
         """The candidates of the first round, to compare searches with each other."""
         first = Assessment.nothing()
-        for first in self._rounds(self._longest_lines(seed)):
+        for first in self._first_look(seed):
             if first.weighing.confidence >= self._settings.judgement.longest_clear_confidence:
                 return first
         return next(self._rounds(self._all_lines(seed), first.refined))
@@ -203,11 +197,16 @@ class PoseSearch:
         upright = [pose for pose in poses if float(tilt_cosine(pose.rotation, up)) > limit]
         return [Pose(nearest_turn(pose.rotation, up), pose.translation) for pose in upright]
 
-    def _rounds(self, rounds: Iterator[Hypotheses], earlier: Sequence[RefinedCandidate] = ()) -> Iterator[Assessment]:
-        refined = list(earlier)
+    def _rounds(
+        self,
+        rounds: Iterator[Hypotheses],
+        earlier: Sequence[RefinedCandidate] = (),
+        settings: CandidateSettings | None = None,
+    ) -> Iterator[Assessment]:
+        refined, settings = list(earlier), self._settings.constrained(settings or self._settings.candidates)
         for hypotheses in self._timed(rounds):
             with self._stage("verify"):
-                candidates = self._candidates(hypotheses)
+                candidates = self._candidates(hypotheses, settings)
             with self._stage("refine"):
                 refined = self._refined(candidates.poses, refined)
             with self._stage("judge"):
@@ -215,22 +214,26 @@ class PoseSearch:
                 assessment = self._assessed(refined)
             yield assessment
 
+    def _first_look(self, seed: int, earlier: Sequence[RefinedCandidate] = ()) -> Iterator[Assessment]:
+        return self._rounds(self._longest_lines(seed), earlier, self._settings.first_round.candidates)
+
     def _longest_lines(self, seed: int) -> Iterator[Hypotheses]:
         """One round with the matches of the longest lines; none for small maps, or if all lines have been matched."""
         settings = self._settings
         if not self._matches_parts or self._all_matched:
             return iter(())
         with self._stage("match"):
-            matches = longest_matches(self._maps, settings.first_lines, settings.normalize, self._match)
+            match = self._matching.match_longest or self._match
+            matches = longest_matches(self._maps, settings.first_lines, match)
         if matches is None:
             return iter(())
         self._use(matches)
-        return itertools.islice(self._proposed(seed), 1)
+        return itertools.islice(self._proposed(seed, settings.first_round.hypotheses), 1)
 
     def _all_lines(self, seed: int) -> Iterator[Hypotheses]:
         """All rounds with the matches of all lines."""
         self._match_all_lines()
-        return itertools.chain(self._proposed(seed), self._from_places(seed))
+        return itertools.chain(self._proposed(seed, self._settings.hypotheses), self._from_places(seed))
 
     def _match_all_lines(self) -> None:
         if not self._all_matched:
@@ -244,9 +247,8 @@ class PoseSearch:
         self._match_scorer = self._maps.match_scorer(matches.source, matches.target)
         self._scored_matches.append((self._match_scorer, matches))
 
-    def _proposed(self, seed: int) -> Iterator[Hypotheses]:
-        settings, up = self._settings.hypotheses, self._settings.vertical(self._maps)
-        probability = self.matches.probability
+    def _proposed(self, seed: int, settings: HypothesisSettings) -> Iterator[Hypotheses]:
+        up, probability = self._settings.vertical(self._maps), self.matches.probability
         if up is not None:
             return propose_upright_poses(self._maps, self._match_scorer, probability, up, settings, seed)
         parts = self._matched_parts()
@@ -256,7 +258,7 @@ class PoseSearch:
         """The matches of parts of the maps, which later tell how far a pose agrees with the matcher."""
         if not self._matches_parts or has_places(self._maps):  # parts of a large map are still much too large
             return
-        for matches in part_matches(self._maps, self._settings.normalize, self._match):
+        for matches in part_matches(self._maps, self._match):
             self._scored_matches.append((self._maps.match_scorer(matches.source, matches.target), matches))
             yield self._scored_matches[-1]
 
@@ -279,7 +281,7 @@ class PoseSearch:
         poses: list[tuple[float, Pose]] = []
         for source, target in probable_places(self._maps, ranking.normalize, self._match):
             maps = settings.normalize(source, target)
-            search = PoseSearch(maps, self._match, self._calibration, settings)
+            search = PoseSearch(maps, self._matching, settings)
             assessment = next(search._rounds(search._all_lines(seed)))
             for entry in assessment.candidates:
                 pose = self._maps.normalized_pose(maps.original_pose(entry.refinement.pose))
@@ -297,12 +299,12 @@ class PoseSearch:
         self._presence = assessment.weighing.presence
         return assessment
 
-    def _candidates(self, hypotheses: Hypotheses) -> Candidates:
+    def _candidates(self, hypotheses: Hypotheses, settings: CandidateSettings) -> Candidates:
         return select_candidates(
             hypotheses,
             self._match_scorer,
             self._map_scorer,
-            self._settings.constrained_candidates,
+            settings,
             self._settings.constrained_refinement,
         )
 

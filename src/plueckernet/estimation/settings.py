@@ -35,6 +35,21 @@ def direction(vector: ArrayLike) -> tuple[float, float, float]:
 
 
 @dataclass(frozen=True)
+class RoundSettings:
+    """How many poses are proposed in a round, and how many of them pass each step."""
+
+    hypotheses: HypothesisSettings = field(default_factory=HypothesisSettings)
+    candidates: CandidateSettings = field(default_factory=CandidateSettings)
+
+
+# Of the longest lines. It is believed only where it is clear, and there few poses suffice.
+_FIRST_LOOK = RoundSettings(
+    HypothesisSettings(draws=300, partners=2),
+    CandidateSettings(max_distinct=200, max_verified=36, max_polished=8, certain_candidates=1),
+)
+
+
+@dataclass(frozen=True)
 class RegistrationSettings:
     """The defaults suit most maps; lengths are in the unit of the maps unless a comment says otherwise."""
 
@@ -51,6 +66,7 @@ class RegistrationSettings:
     hypotheses: HypothesisSettings = field(default_factory=HypothesisSettings)
     verification: VerificationSettings = field(default_factory=VerificationSettings)
     candidates: CandidateSettings = field(default_factory=CandidateSettings)
+    first_look: RoundSettings = _FIRST_LOOK  # the round with the longest lines only
     refinement: RefinementSettings = field(default_factory=RefinementSettings)
     family: FamilySettings = field(default_factory=FamilySettings)
     observability: ObservabilitySettings = field(default_factory=ObservabilitySettings)
@@ -79,11 +95,20 @@ class RegistrationSettings:
         return replace(self.refinement, up=(x, y, z))
 
     @property
-    def constrained_candidates(self) -> CandidateSettings:
+    def usual_round(self) -> RoundSettings:
+        """The settings of a round with all lines."""
+        return RoundSettings(self.hypotheses, self.candidates)
+
+    @property
+    def first_round(self) -> RoundSettings:
+        """Those of the longest lines; where the vertical is known, poses are few anyway."""
+        return self.first_look if self.up is None else self.usual_round
+
+    def constrained(self, candidates: CandidateSettings) -> CandidateSettings:
         """How many candidates are refined: fewer where the vertical is known, because fewer wrong poses are as good."""
         if self.up is None:
-            return self.candidates
-        return replace(self.candidates, max_candidates=min(_UPRIGHT_CANDIDATES, self.candidates.max_candidates))
+            return candidates
+        return replace(candidates, max_candidates=min(_UPRIGHT_CANDIDATES, candidates.max_candidates))
 
     def normalize(self, source: LineSet, target: LineSet) -> MapPair:
         """Both maps in the normalized frame, with the inlier threshold of these settings."""

@@ -9,7 +9,6 @@ Most candidates fail on a handful of other lines. The remaining ones are verifie
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +20,7 @@ from torch.nn.functional import normalize
 from plueckernet.estimation.distinct import close_poses, distinct_poses
 from plueckernet.estimation.gauss_newton import determined_step
 from plueckernet.estimation.infinite_lines import InfiniteLines
-from plueckernet.estimation.masks import largest
+from plueckernet.estimation.masks import largest, places_above
 from plueckernet.estimation.noise import NoiseSettings
 from plueckernet.estimation.paired_lines import LineColumns, PairedLines, PoseArrays
 from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines, InlierThreshold, pair_residuals
@@ -32,6 +31,7 @@ from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose, joined
 from plueckernet.settings import check_at_least, check_fraction, check_positive
 
+PROMINENT_LINES = 320  # of a map, among which pairs of lines are compared
 _MAX_LENGTH_RATIO = 1.4  # of two segments that are counterparts
 _SEPARATION = 3.0  # inlier distances between two parallel lines that fix the rotation about them
 _MAX_ROTATIONS = 48  # distinct rotations that are aligned with the directions of the map
@@ -81,7 +81,7 @@ def self_symmetries(
     """
     single = lines.to(torch.float32)
     order = _by_prominence(single)
-    candidates = _candidates(single, order[: settings.reference_pairs], threshold, settings)
+    candidates = _candidates(*_most_prominent(single, order), threshold, settings)
     if proposed is not None:
         candidates = joined(candidates, proposed.to(torch.float32))
     candidates = _checked(candidates, _shortened(single), order, threshold)
@@ -117,22 +117,28 @@ def _by_prominence(lines: AnchoredLines) -> Int[Tensor, " n"]:
     return (size / (1 + lines.anchor.square().sum(-1))).argsort(descending=True, stable=True)
 
 
+def _most_prominent(lines: AnchoredLines, order: Int[Tensor, " n"]) -> tuple[AnchoredLines, Int[Tensor, " k"]]:
+    """Some of the lines and their order, by prominence: a symmetry shows in the middle of a map, too."""
+    if len(order) <= PROMINENT_LINES:
+        return lines, order
+    lines = lines[order[:PROMINENT_LINES].sort().values]
+    return lines, _by_prominence(lines)
+
+
 def _candidates(
-    lines: AnchoredLines, order: Int[Tensor, " r"], threshold: InlierThreshold, settings: SymmetrySettings
+    lines: AnchoredLines, order: Int[Tensor, " n"], threshold: InlierThreshold, settings: SymmetrySettings
 ) -> Pose:
     """Motions that take a reference pair to a pair with the same invariants, without the identity."""
-    invariants = pairwise_invariants(lines.lines, lines.anchor, order)
+    order = order[: settings.reference_pairs]
+    invariants = pairwise_invariants(lines.lines, lines.anchor)
     partner, is_parallel = _partners(lines, order, invariants, threshold)
-    references = [_Reference.of(order, partner, invariants, index) for index in range(len(order))]
-    counterparts = [_Counterparts.of(lines, reference, threshold) for reference in references]
-    counted = [
-        (int(per_row.sum()), entry, per_row) for entry, per_row in zip(counterparts, _counts(counterparts), strict=True)
-    ]
-    repeated = sorted((entry for entry in counted if entry[0] > 1), key=lambda entry: entry[0])
-    if 2 * len(repeated) < len(counted):  # each has itself as a counterpart
+    references = zip(order.tolist(), partner.tolist(), strict=True)
+    counterparts = [_Counterparts.of(lines, reference, invariants, threshold) for reference in references]
+    repeated = sorted((entry for entry in counterparts if entry.count > 1), key=lambda entry: entry.count)
+    if 2 * len(repeated) < len(counterparts):  # each has itself as a counterpart
         return Pose.identity(0, dtype=torch.float32, device=str(lines.anchor.device))
     solved = repeated[: settings.solved_pairs]
-    pairs = torch.cat([entry.closest(per_row, settings.max_counterparts) for _, entry, per_row in solved])
+    pairs = torch.cat([entry.closest(settings.max_counterparts) for entry in solved])
     poses = _parallel_poses(lines, pairs) if is_parallel else _crossing_poses(lines, pairs, threshold)
     return poses[~_is_identity(poses, threshold)]
 
@@ -145,120 +151,64 @@ def _is_identity(poses: Pose, threshold: InlierThreshold) -> Bool[Tensor, " h"]:
 def _partners(
     lines: AnchoredLines, order: Int[Tensor, " r"], invariants: PairInvariants, threshold: InlierThreshold
 ) -> tuple[Int[Tensor, " r"], bool]:
-    """A partner of each reference line, and whether all partners are parallel; invariants are of these with all lines.
+    """A partner of each reference line, and whether all partners are parallel; invariants are of all lines.
 
     A partner is long, close and at a large angle; in a map of parallel lines, it is some distance away.
     """
     size = torch.ones_like(lines.anchor[:, 0]) if lines.half_length is None else lines.half_length
-    preference = size / (0.1 + invariants.span.square())
-    sine = invariants.sine.clone()
+    preference = size / (0.1 + invariants.span[order].square())
+    sine = invariants.sine[order]
     sine[torch.arange(len(order), device=order.device), order] = 0
     crossing = preference * torch.where(sine > 2 * math.sin(threshold.angle), sine, 0.0)
     if 2 * int((crossing.amax(1) > 0).sum()) >= len(order):
         return crossing.argmax(1), False
-    separate = invariants.anchor_distance > _SEPARATION * threshold.distance
+    separate = invariants.anchor_distance[order] > _SEPARATION * threshold.distance
     return (preference * separate).argmax(1), True
 
 
 @dataclass(frozen=True, eq=False)
-class _Reference:
-    """Two lines of a map and their invariants."""
+class _Counterparts:
+    """The pairs of lines of a map that have the invariants of a reference, itself among them."""
 
-    row: int
-    column: int
-    cosine: float
-    sine: float
-    distance: float
-    span: float
+    lines: AnchoredLines
+    reference: tuple[int, int]  # rows of its lines
+    like: Float[Tensor, "n n"]  # one for counterparts, zero for other pairs
+    count: int
 
     @classmethod
     def of(
-        cls,
-        order: Int[Tensor, " r"],
-        partner: Int[Tensor, " r"],
-        invariants: PairInvariants,
-        index: int,
-    ) -> _Reference:
-        """The pair of that number."""
-        row, column = int(order[index]), int(partner[index])
-        values = (invariants.cosine, invariants.sine, invariants.distance, invariants.span)
-        return _Reference(row, column, *(float(value[index, column]) for value in values))
+        cls, lines: AnchoredLines, reference: tuple[int, int], pairs: PairInvariants, threshold: InlierThreshold
+    ) -> _Counterparts:
+        """Pairs with the same angle and distance; of segments, those of about the same lengths and span."""
+        values = (pairs.cosine, pairs.sine, pairs.distance, pairs.span)
+        cosine, sine, distance, span = (float(value[reference]) for value in values)
+        # Numbers instead of masks, which are several times slower on a CPU: positive where the pairs are alike.
+        margin = (pairs.cosine * cosine).add_(pairs.sine, alpha=sine).sub_(math.cos(threshold.angle))
+        margin = torch.minimum(margin, (pairs.distance - distance).abs_().neg_().add_(threshold.distance))
+        if lines.half_length is not None:
+            rows, columns = (_length_margin(lines.half_length, row, threshold) for row in reference)
+            margin = torch.minimum(margin, torch.minimum(rows[:, None], columns))
+            # The ends of a segment may be cut; its midpoint then moves by half of that.
+            cuts = [(lines.half_length - lines.half_length[row]).abs() for row in reference]
+            apart = (pairs.span - span).abs_().sub_(cuts[0][:, None]).sub_(cuts[1])
+            margin = torch.minimum(margin, apart.neg_().add_(2 * threshold.distance))
+        like = margin.gt_(0)
+        return _Counterparts(lines, reference, like, int(like.sum()))
 
-    def likeness(self, pairs: PairInvariants, threshold: InlierThreshold) -> Float[Tensor, "r c"]:
-        """One for pairs that have the same angle and the same distance, zero for others."""
-        turn = (pairs.cosine * self.cosine).add_(pairs.sine, alpha=self.sine).gt_(math.cos(threshold.angle))
-        return turn.mul_((pairs.distance - self.distance).abs_().lt_(threshold.distance))
-
-
-@dataclass(frozen=True, eq=False)
-class _Counterparts:
-    """The pairs of ``rows`` and ``columns`` of a map that have the invariants of a reference, itself among them.
-
-    They may be very many, so they are counted, and only the closest are listed.
-    """
-
-    lines: AnchoredLines
-    reference: _Reference
-    threshold: InlierThreshold
-    rows: Int[Tensor, " r"]
-    columns: Int[Tensor, " c"]
-
-    @classmethod
-    def of(cls, lines: AnchoredLines, reference: _Reference, threshold: InlierThreshold) -> _Counterparts:
-        """Among the lines of about the same lengths."""
-        rows, columns = (_of_like_length(lines, row, threshold) for row in (reference.row, reference.column))
-        return _Counterparts(lines, reference, threshold, rows, columns)
-
-    def likeness(self, rows: Int[Tensor, " k"], invariants: PairInvariants | None = None) -> Float[Tensor, "k c"]:
-        """One for pairs of some rows that are counterparts, zero for others."""
-        lines, threshold, reference = self.lines, self.threshold, self.reference
-        if invariants is None:
-            invariants = pairwise_invariants(lines.lines, lines.anchor, rows, self.columns)
-        like = reference.likeness(invariants, threshold)
-        if lines.half_length is None:
-            return like
-        # The ends of a segment may be cut; its midpoint then moves by half of that.
-        cut = (lines.half_length[rows] - lines.half_length[reference.row]).abs() + 2 * threshold.distance
-        column_cut = (lines.half_length[self.columns] - lines.half_length[reference.column]).abs()
-        apart = (invariants.span - reference.span).abs_().sub_(cut[:, None])
-        return like.mul_(apart.sub_(column_cut).lt_(0))
-
-    def closest(self, per_row: Float[Tensor, " r"], count: int) -> Int[Tensor, "k 4"]:
-        """The reference and its counterparts, ``(row, column, row', column')``, at most ``count``, closest first.
-
-        ``per_row`` is the number of counterparts in each row.
-        """
+    def closest(self, count: int) -> Int[Tensor, "k 4"]:
+        """The reference and its counterparts, ``(row, column, row', column')``, at most ``count``, closest first."""
         anchor = self.lines.anchor
-        order = (anchor - anchor[self.reference.row]).norm(dim=-1)[self.rows].argsort(stable=True)
-        order = order[: int((per_row[order].cumsum(0) < count).sum()) + 1]
-        first, second = self.likeness(self.rows[order]).nonzero()[:count].unbind(-1)
-        pairs = torch.stack([self.rows[order[first]], self.columns[second]], -1)
-        return torch.cat([pairs.new_tensor([self.reference.row, self.reference.column]).expand_as(pairs), pairs], -1)
+        order = (anchor - anchor[self.reference[0]]).norm(dim=-1).argsort(stable=True)
+        places = places_above(self.like[order], 0.0)[:count]
+        pairs = torch.stack([order[places // len(order)], places % len(order)], -1)
+        return torch.cat([pairs.new_tensor(self.reference).expand_as(pairs), pairs], -1)
 
 
-def _counts(counterparts: Sequence[_Counterparts]) -> list[Float[Tensor, " r"]]:
-    """How many there are of each in each row; all pairs are compared, in blocks that stay in the cache."""
-    lines = counterparts[0].lines
-    if lines.half_length is not None:
-        return [torch.cat([entry.likeness(rows).sum(1) for rows in _blocks(entry)]) for entry in counterparts]
-    blocks = []
-    for rows in _blocks(counterparts[0]):  # infinite lines are all of like length, so all references share invariants
-        invariants = pairwise_invariants(lines.lines, lines.anchor, rows)
-        blocks.append(torch.stack([entry.likeness(rows, invariants).sum(1) for entry in counterparts]))
-    return list(torch.cat(blocks, 1))
-
-
-def _blocks(counterparts: _Counterparts) -> tuple[Int[Tensor, " k"], ...]:
-    return counterparts.rows.split(max(1, 2 * BLOCK_ENTRIES // max(1, len(counterparts.columns))))
-
-
-def _of_like_length(lines: AnchoredLines, row: int, threshold: InlierThreshold) -> Int[Tensor, " k"]:
-    """Rows of the lines about as long as one, itself among them."""
-    if lines.half_length is None:
-        return torch.arange(len(lines), device=lines.anchor.device)
-    own, size = lines.half_length[row], lines.half_length
-    like = (size < _MAX_LENGTH_RATIO * own) & (own < _MAX_LENGTH_RATIO * size)
-    return (like | ((size - own).abs() < 2 * threshold.distance)).nonzero()[:, 0]
+def _length_margin(half_length: Float[Tensor, " n"], row: int, threshold: InlierThreshold) -> Float[Tensor, " n"]:
+    """Positive for the lines about as long as one, itself among them."""
+    own = half_length[row]
+    like = torch.minimum(_MAX_LENGTH_RATIO * own - half_length, _MAX_LENGTH_RATIO * half_length - own)
+    return torch.maximum(like, 2 * threshold.distance - (half_length - own).abs())
 
 
 def _crossing_poses(lines: AnchoredLines, pairs: Int[Tensor, "p 4"], threshold: InlierThreshold) -> Pose:
@@ -401,13 +351,15 @@ def _is_symmetry(
     if not poses.rotation.shape[0]:
         return torch.zeros_like(poses.translation[:, 0], dtype=torch.bool)
     explanation = scorer.explained(poses)
-    explained, expected = explanation.lines, explanation.expected
-    coinciding = explained / len(lines)
-    if lines.half_length is not None:
-        length = _coinciding_length(poses, lines, lines.half_length, threshold)
-        coinciding = torch.where(length < _MIN_COINCIDING_LENGTH * coinciding, 0, torch.minimum(coinciding, length))
-    enough = coinciding >= ease * settings.min_overlap
-    return enough & (explained >= ease * settings.min_explained_fraction * expected)
+    coinciding = explanation.lines / len(lines)
+    symmetric = coinciding >= ease * settings.min_overlap
+    symmetric &= explanation.lines >= ease * settings.min_explained_fraction * explanation.expected
+    if lines.half_length is None or not bool(symmetric.any()):
+        return symmetric
+    length = _coinciding_length(poses[symmetric], lines, lines.half_length, threshold)
+    long_enough = length >= _MIN_COINCIDING_LENGTH * coinciding[symmetric]
+    symmetric[symmetric.clone()] = long_enough & (length >= ease * settings.min_overlap)
+    return symmetric
 
 
 def _coinciding_length(

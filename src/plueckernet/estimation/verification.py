@@ -142,10 +142,7 @@ class MapScorer:
         single = poses.to(torch.float32)
         if not self._infinite:
             return self._explained(single, self._source, self._target)
-        sides = (
-            self._explained_infinite(single, self._source, 1),
-            self._explained_infinite(single.inverse(), self._target, 0),
-        )
+        sides = self._explained_sides(single)
         expected = torch.full_like(sides[0], min(len(self._source.weight), len(self._target.weight)))
         return Explained(*sides, expected, expected)
 
@@ -215,6 +212,14 @@ class MapScorer:
             explained.append(fit @ moved.weight)
             expected.append(covered @ moved.weight)
         return *explained, *expected
+
+    def _explained_sides(self, poses: Pose) -> tuple[Float[Tensor, " h"], Float[Tensor, " h"]]:
+        """Explained lines of both infinite maps; one comparison tells both where no line has to stand for others."""
+        if max(len(self._source.weight), len(self._target.weight)) > INFINITE_LINES:
+            inverse = poses.inverse()
+            return self._explained_infinite(poses, self._source, 1), self._explained_infinite(inverse, self._target, 0)
+        source, target = self._infinite_lines[1].misfits(poses, self._source.lines)
+        return (1 - source).clamp_min_(0).sum(-1), (1 - target).clamp_min_(0).sum(-1)
 
     def _explained_infinite(self, poses: Pose, moved: _WeightedLines, other: int) -> Float[Tensor, " h"]:
         """Explained lines of an infinite map; some of its lines stand for all of it."""

@@ -17,19 +17,23 @@ _V = TypeVar("_V")
 
 def reproduce(experiment: Experiment[_V], runner: Runner, out: Path) -> ResultDocument[_V]:
     """Run one experiment and write ``OUT/NAME.json``, ``.md``, ``.tex`` and its figures."""
-    values = experiment.run(runner)
-    if experiment.trained_by is not None:
-        document = ResultDocument(experiment.name, experiment.trained_by(runner), values)
-    else:
-        weights = [] if experiment.plan is None else experiment.plan.weights(runner)
-        sources = provenance(experiment.source, weights, device=runner.settings.device)
-        document = ResultDocument(experiment.name, sources.to_dict(), values)
+    document = measure(experiment, runner)
     write_result(out / f"{experiment.name}.json", document)
-    tables = experiment.tables(values)
+    tables = experiment.tables(document.values)
     (out / f"{experiment.name}.md").write_text(_joined(table.markdown() for table in tables), encoding="utf-8")
     (out / f"{experiment.name}.tex").write_text(_joined(table.latex() for table in tables), encoding="utf-8")
-    write_figures(experiment, values, out)
+    write_figures(experiment, document.values, out)
     return document
+
+
+def measure(experiment: Experiment[_V], runner: Runner) -> ResultDocument[_V]:
+    """Run one experiment, with the provenance of its numbers."""
+    values = experiment.run(runner)
+    if experiment.trained_by is not None:
+        return ResultDocument(experiment.name, experiment.trained_by(runner), values)
+    weights = [] if experiment.plan is None else experiment.plan.weights(runner)
+    sources = provenance(experiment.source, weights, device=runner.settings.device)
+    return ResultDocument(experiment.name, sources.to_dict(), values)
 
 
 def write_figures(experiment: Experiment[_V], values: _V, out: Path) -> list[str]:

@@ -89,18 +89,23 @@ class Runner:
 
     def compute(self, requests: Requests) -> None:
         """Compute and keep what is missing in any of the cells, spread over the processes."""
+        jobs = self.missing(requests)
+        for done, (cell, prediction) in enumerate(self._results(jobs), 1):
+            self._store.append(cell, [prediction])
+            self._on_progress(done, len(jobs))
+
+    def missing(self, requests: Requests) -> list[Job]:
+        """What is not kept of the cells, each pair once."""
         counts: dict[Cell, int] = {}
         for cell, pairs in requests:
             counts[cell] = max(self.count(cell, pairs), counts.get(cell, 0))
         for cell in counts:
             cell.config()  # missing weights are noticed before anything is computed
-        jobs = []
+        jobs: list[Job] = []
         for cell, count in counts.items():
             known = self._store.read(cell)
             jobs += [(cell, index, self.settings.device) for index in range(count) if index not in known]
-        for done, (cell, prediction) in enumerate(self._results(jobs), 1):
-            self._store.append(cell, [prediction])
-            self._on_progress(done, len(jobs))
+        return jobs
 
     def count(self, cell: Cell, pairs: int | None) -> int:
         """How many pairs of a cell are used: those asked for, or as many as the limit says, if there are so many."""

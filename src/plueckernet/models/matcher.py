@@ -61,6 +61,7 @@ class InvariantConfig:
 
     input_frame: ClassVar[Literal["normalized", "original"]] = "normalized"
 
+    channels: int = 128  # of the features of lines
     layers: int = 12  # self attention if odd, cross attention if even, counted from one
     heads: int = 4
     filters: int = 8  # edge filters, which pass messages in addition to the attention
@@ -78,8 +79,10 @@ class InvariantConfig:
     def __post_init__(self) -> None:
         _check_sizes(self)
         check_at_least(self, 0, "filters", "dense_limit")
-        check_at_least(self, 1, "edge_channels")
-        check_at_most(self, _MAX_CHANNELS, "filters", "edge_channels")
+        check_at_least(self, 1, "channels", "edge_channels")
+        check_at_most(self, _MAX_CHANNELS, "channels", "filters", "edge_channels")
+        if self.channels % self.heads or (self.filters and self.channels % self.filters):
+            raise InputError(f"channels: {self.channels} cannot be divided among the heads and filters")
         check_at_most(self, _MAX_LINES, "dense_limit")
 
 
@@ -123,7 +126,9 @@ class Matcher(nn.Module):
             self.head = MatchHead("transport", config.sinkhorn, config.style, config.matchability_prior)
         else:
             self.trunk = InvariantTrunk(config)
-            self.head = MatchHead(config.assignment, config.sinkhorn, "layer-gelu", config.matchability_prior)
+            self.head = MatchHead(
+                config.assignment, config.sinkhorn, "layer-gelu", config.matchability_prior, config.channels
+            )
 
     def forward(self, source: LineSet, target: LineSet) -> MatchOutput:
         """Match ``b`` sources of ``m`` lines with ``b`` targets of ``n``; see :func:`stack_lines` to batch sets."""
@@ -171,11 +176,9 @@ class PlueckerTrunk(nn.Module):
 class InvariantTrunk(nn.Module):
     """Self attention with edges from pairwise invariants; cross attention has no geometry."""
 
-    channels = 128
-
     def __init__(self, config: InvariantConfig) -> None:
         super().__init__()
-        self.cross_attention = config.cross_attention
+        self.channels, self.cross_attention = config.channels, config.cross_attention
         self.encoder = InvariantEncoder(
             InvariantEncoderConfig(
                 channels=self.channels,

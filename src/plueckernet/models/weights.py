@@ -34,6 +34,7 @@ class ModelCard:
     version: str = ""  # commit or release that trained it
     architecture: Mapping[str, Any] = field(default_factory=dict)  # filled in by `save_pretrained`
     calibration: Mapping[str, Any] | None = None  # of the confidence of poses found with it; None: not calibrated
+    first_look: str | None = None  # model of the package that matches the longest lines first; None: this one
 
 
 def available_pretrained() -> list[str]:
@@ -98,7 +99,7 @@ def load_card(name: str | Path) -> ModelCard:
     except FormatError as error:
         raise FormatError(path, f"no readable card: {error.reason}", error.line) from error
     names = {f.name for f in fields(ModelCard)}
-    if not isinstance(document, dict) or set(document) | {"calibration"} != names:
+    if not isinstance(document, dict) or set(document) | {"calibration", "first_look"} != names:
         raise FormatError(path, f"a card has exactly the entries {', '.join(sorted(names))}")
     _check_card(document, path)
     return ModelCard(**document)
@@ -107,12 +108,13 @@ def load_card(name: str | Path) -> ModelCard:
 def _check_card(document: Mapping[str, Any], path: Path) -> None:
     """Raise unless every entry has its type."""
     kinds: dict[str, Any] = dict.fromkeys(("name", "data", "protocol", "version"), str)
-    kinds |= {"numbers": dict, "architecture": dict, "calibration": dict | None}
+    kinds |= {"numbers": dict, "architecture": dict, "calibration": dict | None, "first_look": str | None}
     for name, value in document.items():
         if not isinstance(value, kinds[name]):
-            raise FormatError(
-                path, f"{name}: expected {'text' if kinds[name] is str else 'an object'}, got {value!r:.60}"
-            )
+            wanted = "text" if isinstance("", kinds[name]) else "an object"
+            raise FormatError(path, f"{name}: expected {wanted}, got {value!r:.60}")
+    if document.get("first_look") not in (None, *available_pretrained()):
+        raise FormatError(path, f"first_look: expected a model of the package, got {document['first_look']!r:.60}")
 
 
 def pretrained_path(name: str | Path) -> Path:

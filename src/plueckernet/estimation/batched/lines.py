@@ -99,6 +99,14 @@ def median(values: Float[Tensor, "b n"], mask: Bool[Tensor, "b n"]) -> Float[Ten
     return ordered.gather(-1, (mask.sum(-1, keepdim=True) - 1).clamp_min(0) // 2)[:, 0]
 
 
+def weighted_median(values: Float[Tensor, "b n"], weight: Float[Tensor, "b n"]) -> Float[Tensor, " b"]:
+    """The first value below or at which there is half of the weight."""
+    ordered, order = values.sort(-1)
+    total = weight.gather(-1, order).cumsum(-1)
+    place = torch.searchsorted(total, total[:, -1:] / 2)
+    return ordered.gather(-1, place.clamp_max(values.shape[-1] - 1))[:, 0]
+
+
 def quantile(values: Float[Tensor, "b n"], mask: Bool[Tensor, "b n"], fraction: float) -> Float[Tensor, " b"]:
     """The quantile of the values that the mask selects, interpolated as by ``torch.quantile``."""
     ordered = values.masked_fill(~mask, math.inf).sort(-1).values

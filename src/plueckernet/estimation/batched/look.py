@@ -22,7 +22,7 @@ from plueckernet.estimation.batched.residuals import Thresholds
 from plueckernet.estimation.batched.scoring import BatchedRowScorer
 from plueckernet.estimation.batched.verification import BatchedMapScorer
 from plueckernet.estimation.distinct import Distinctness
-from plueckernet.estimation.settings import RegistrationSettings
+from plueckernet.estimation.settings import RegistrationSettings, RoundSettings
 from plueckernet.geometry.pose import Pose
 from plueckernet.stages import StageClock
 
@@ -81,12 +81,18 @@ class BatchedSearch:
         """The search in some pairs of maps."""
         return BatchedSearch(of_pairs(self.maps, rows), self._settings, self._stage)
 
-    def look(self, match: MatchBatch, size: tuple[int, int], seed: int, earlier: Look | None = None) -> Look:
+    def look(
+        self,
+        match: MatchBatch,
+        size: tuple[int, int],
+        seed: int,
+        settings: RoundSettings = RoundSettings(),
+        earlier: Look | None = None,
+    ) -> Look:
         """One round: as many matches as ``size`` says of as many of the longest lines, and the candidates that follow.
 
         The candidates and the matches of an earlier round take part.
         """
-        settings = self._settings
         with self.timed("match"):
             matches = match_longest(self.maps, match, *size)
         with self.timed("estimate"):
@@ -94,7 +100,7 @@ class BatchedSearch:
             hypotheses = propose(scorer, settings.hypotheses, seed)
         with self.timed("verify"):
             candidates = select_candidates(
-                hypotheses, scorer, self.map_scorer, settings.candidates, settings.refinement
+                hypotheses, scorer, self.map_scorer, settings.candidates, self._settings.refinement
             )  # fmt: skip
         with self.timed("refine"):
             refined = self._refined(candidates)

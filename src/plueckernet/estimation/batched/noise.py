@@ -10,13 +10,17 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from plueckernet.estimation.batched.close_pairs import PairLists
-from plueckernet.estimation.batched.lines import PaddedLines, median
+from plueckernet.estimation.batched.lines import PaddedLines, weighted_median
 from plueckernet.estimation.batched.residuals import Thresholds
-from plueckernet.estimation.noise import NOISE_FLOOR
+from plueckernet.estimation.noise import (
+    FITTED_LINES,
+    MAX_FITTED_RATIO,
+    MIN_POSITION_RATIO,
+    NOISE_FLOOR,
+    RAYLEIGH_MEDIAN,
+)
 from plueckernet.geometry.residuals import Residuals
 
-_MIN_POSITION_RATIO = 0.3  # as in `noise`
-_RAYLEIGH_MEDIAN = math.sqrt(2 * math.log(2))
 _SINGULAR = 1e-15  # determinant over the product of the diagonal, of a matrix of rank one
 
 
@@ -51,15 +55,21 @@ class NoiseModels:
         return variance + slope.square()
 
 
+def fitted_ratio(lines: Float[Tensor, " q"]) -> Float[Tensor, " q"]:
+    """By how much a pose lowers the variance of the residuals of position of the lines that it is fitted to."""
+    return (lines / (lines - FITTED_LINES).clamp_min(1e-9)).clamp_max(MAX_FITTED_RATIO)
+
+
 def robust_noise(
-    noise: NoiseModels, residuals: Residuals, rows: Bool[Tensor, "q p"], max_decrease: float
+    noise: NoiseModels, residuals: Residuals, weight: Float[Tensor, "q p"], max_decrease: float
 ) -> NoiseModels:
-    """From medians of some pairs, not much below the previous estimate: the pose has to follow."""
-    turn = median(residuals.direction.norm(dim=-1), rows) / (math.sqrt(2) * _RAYLEIGH_MEDIAN)
+    """From medians of weighted pairs, not much below the previous estimate: the pose has to follow."""
+    turn = weighted_median(residuals.direction.norm(dim=-1), weight) / (math.sqrt(2) * RAYLEIGH_MEDIAN)
     direction = turn.clamp_min(NOISE_FLOOR)
     carried = (direction[:, None] * residuals.lever).square()
     ratio = residuals.position.norm(dim=-1) / (2 * noise.position.square()[:, None] + carried).sqrt()
-    position = (median(ratio, rows) / _RAYLEIGH_MEDIAN * noise.position).clamp_min(NOISE_FLOOR)
+    ratio = weighted_median(ratio, weight) * fitted_ratio(weight.sum(-1)).sqrt()
+    position = (ratio / RAYLEIGH_MEDIAN * noise.position).clamp_min(NOISE_FLOOR)
     return NoiseModels(
         torch.maximum(position, noise.position / max_decrease),
         torch.maximum(direction, noise.direction / max_decrease),
@@ -73,8 +83,12 @@ def fitted_noise(
     pairs: PairLists,
     variance_scale: Float[Tensor, "q p"],
     trust: Float[Tensor, "q p"],
+    num_lines: Float[Tensor, " q"],
 ) -> NoiseModels:
-    """From mean squares of pairs weighted by ``trust``, zero for padding, and by how well the model predicts them."""
+    """From mean squares of pairs weighted by ``trust``, zero for padding, and by how well the model predicts them.
+
+    The poses were fitted to ``num_lines``.
+    """
     turn = noise.direction_variance(pairs.source) + noise.direction_variance(pairs.target)
     square = residuals.direction.square().mean(-1) / variance_scale
     weight = trust / turn.square()
@@ -89,8 +103,9 @@ def fitted_noise(
     model = NoiseModels(noise.position, direction.sqrt().clamp_min(NOISE_FLOOR), endpoint.sqrt())
     carried = residuals.lever.square() * model.direction_variance(pairs.source) * variance_scale
     weight = trust / (2 * noise.position.square()[:, None] + carried).square()
-    excess = (weight * (residuals.position.square().mean(-1) - carried)).sum(-1) / (2 * weight.sum(-1))
-    least = (_MIN_POSITION_RATIO * noise.position).square().clamp_min(NOISE_FLOOR**2)
+    square = fitted_ratio(num_lines)[:, None] * residuals.position.square().mean(-1)
+    excess = (weight * (square - carried)).sum(-1) / (2 * weight.sum(-1))
+    least = (MIN_POSITION_RATIO * noise.position).square().clamp_min(NOISE_FLOOR**2)
     return NoiseModels(torch.maximum(excess, least).sqrt(), model.direction, model.endpoint)
 
 

@@ -75,7 +75,8 @@ def refine_poses(
         fit = _fit(poses, pairs, noise, settings)
         supported, determined = supported & fit.supported, determined & (fit.determined | ~supported)
         poses, trust = _where(supported, fit.poses, poses), fit.weight / (1 + pairs.competitors).square()
-        noise = noise.replaced(supported, fitted_noise(noise, fit.residuals, pairs, fit.variance_scale, trust))
+        fitted = fitted_noise(noise, fit.residuals, pairs, fit.variance_scale, trust, fit.weight.sum(-1))
+        noise = noise.replaced(supported, fitted)
     fit = _fit(poses, pairs, noise, settings)  # matches and covariance of the last pose
     supported = supported & fit.supported
     covariance, known = _covariance(fit)
@@ -146,9 +147,9 @@ def _fit(poses: Pose, pairs: PairLists, noise: NoiseModels, settings: Refinement
 
 
 def _rough_noise(noise: NoiseModels, fit: _Fit, settings: RefinementSettings) -> NoiseModels:
-    likely = fit.weight > settings.likely_probability
-    rows = torch.where((likely.sum(-1) >= 3)[:, None], likely, fit.weight > 0)
-    return robust_noise(noise, fit.residuals, rows, settings.noise.max_decrease)
+    counted = fit.weight > settings.min_noise_probability
+    rows = torch.where((counted.sum(-1) >= 3)[:, None], counted, fit.weight > 0)
+    return robust_noise(noise, fit.residuals, fit.weight * rows, settings.noise.max_decrease)
 
 
 def _covariance(fit: _Fit) -> tuple[Float[Tensor, "q 6 6"], Bool[Tensor, " q"]]:

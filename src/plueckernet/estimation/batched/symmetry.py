@@ -13,7 +13,7 @@ from plueckernet.estimation.batched.distinct import close_poses, compacted, dist
 from plueckernet.estimation.batched.lines import PaddedLines, max_entries, take_rows
 from plueckernet.estimation.batched.partners import InfinitePartners
 from plueckernet.estimation.batched.residuals import Thresholds, pair_squares
-from plueckernet.estimation.symmetry import SymmetrySettings
+from plueckernet.estimation.symmetry import PROMINENT_LINES, SymmetrySettings
 from plueckernet.geometry.alignment import two_line_agreement, two_line_poses
 from plueckernet.geometry.invariants import PairInvariants, pairwise_invariants
 from plueckernet.geometry.lines import LineSet
@@ -55,10 +55,7 @@ def surviving_motions(
 ) -> MapSymmetries:
     """Motions under which most of the prominent lines of a map coincide with lines of it; single precision lines."""
     order = _by_prominence(lines)
-    invariants = pairwise_invariants(lines.lines, lines.anchor)
-    partner, is_parallel = _partners(lines, order[:, : settings.reference_pairs], invariants, angle)
-    pairs = _counterparts(lines, invariants, order[:, : settings.reference_pairs], partner, (distance, angle, settings))
-    poses, mask = _crossing_poses(lines, pairs, distance, angle)
+    poses, mask, is_parallel = _candidates(_most_prominent(lines, order), distance, angle, settings)
     identity = Pose.identity(len(distance), 1, dtype=torch.float32, device=str(distance.device))
     mask &= ~close_poses(poses, identity, distance, angle)[..., 0]
     proposed = proposed.to(torch.float32)
@@ -67,6 +64,27 @@ def surviving_motions(
     )
     poses, mask = _checked(poses, torch.cat([mask, proposed_mask], 1), lines, order, (distance, angle))
     return MapSymmetries(poses.to(torch.float64), mask, is_parallel)
+
+
+def _most_prominent(lines: PaddedLines, order: Int[Tensor, "b n"]) -> PaddedLines:
+    """Some of the lines, in their order."""
+    if order.shape[1] <= PROMINENT_LINES:
+        return lines
+    rows = order[:, :PROMINENT_LINES].sort(1).values  # padding has the last rows
+    return lines.rows(rows, lines.mask.gather(1, rows))
+
+
+def _candidates(
+    lines: PaddedLines, distance: Float[Tensor, " b"], angle: float, settings: SymmetrySettings
+) -> tuple[Pose, Bool[Tensor, "b h"], Bool[Tensor, " b"]]:
+    """Motions that take a reference pair to a pair with the same invariants, and whether most lines are parallel."""
+    order, invariants = (
+        _by_prominence(lines)[:, : settings.reference_pairs],
+        pairwise_invariants(lines.lines, lines.anchor),
+    )
+    partner, is_parallel = _partners(lines, order, invariants, angle)
+    pairs = _counterparts(lines, invariants, order, partner, (distance, angle, settings))
+    return *_crossing_poses(lines, pairs, distance, angle), is_parallel
 
 
 def _size(lines: PaddedLines) -> Float[Tensor, "b n"]:

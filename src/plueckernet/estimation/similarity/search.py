@@ -197,7 +197,7 @@ class SimilaritySearch:
     def _search_at(self, scale: float) -> tuple[PoseSearch, MapPair]:
         with self._stage("prepare"):
             maps = self.maps_at(scale)
-            return PoseSearch.of(maps, self._matching, self._settings, self._stage), maps
+            return PoseSearch(maps, self._matching, self._settings, self._stage), maps
 
     def _refined(self, maps: MapPair, pose: Pose, scale: float) -> float:
         original = maps.original_pose(pose)
