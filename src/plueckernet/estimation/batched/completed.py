@@ -26,8 +26,8 @@ class CompletedPairs:
     candidates: Pose  # (b, c), the same of all candidates, before the final refinement
     covariance: Float[Tensor, "b 6 6"]
     centre: Float[Tensor, "b 3"]  # of the inliers
-    inliers: tuple[Int[Tensor, "p 2"], ...]  # rows of lines
-    residuals: tuple[Float[Tensor, "p 2"], ...]  # of the inliers: distance in map units, angle in degrees
+    inliers: tuple[Int[Tensor, "_ 2"], ...]  # rows of lines
+    residuals: tuple[Float[Tensor, "_ 2"], ...]  # of the inliers: distance in map units, angle in degrees
     noise: list[list[float]]  # position in map units, direction in degrees
     matches: Int[Tensor, "b k 2"]
     match_counts: list[int]
