@@ -27,8 +27,8 @@ from plueckernet.evaluation.reproduce import measure
 from plueckernet.evaluation.runner import Requests, Runner, RunSettings
 
 NAMES = (  # by importance; ablations and recipes need weights that do not come with the package
-    "table1", "table1-each-axis", "recall", "timing", "matchability", "bound", "scenes", "generalisation", "overlap",
-    "noise", "undirected", "odometry", "rotation", "translation", "wrong-matches",
+    "table1", "table1-each-axis", "recall", "timing", "matchability", "bound", "scenes", "error-sources",
+    "generalisation", "overlap", "noise", "undirected", "odometry", "rotation", "translation", "wrong-matches",
 )  # fmt: skip
 ARCHIVED_BYTES = 32_000_000  # of an archive before it is compressed to less than half
 

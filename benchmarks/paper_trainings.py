@@ -3,7 +3,8 @@
 A single training leaves a GPU waiting, so several run at the same time, the most important ones first. They stop with
 checkpoints when ``--seconds`` are nearly over; the same command again goes on with them. ``DIR/weights`` has those of
 finished trainings. With ``--judge`` the ablations are judged, and the weights are measured on the pairs of Table 1 as
-far as the time allows. ``--pack FOLDER`` collects everything in few files.
+far as the time allows. ``--no-main`` trains ablations only, and ``--kept FILE`` those that an earlier document lacks.
+``--pack FOLDER`` collects everything in few files.
 
 Where the CUDA Multi-Process Service is installed, the kernels of several trainings run at the same time.
 """
@@ -59,6 +60,8 @@ class Plan:
     pack: Path | None
     settings: tuple[str, ...]  # on top of those of the configs
     ablations: AblationSettings
+    main: bool = True  # whether the paper's networks are trained, or ablations only
+    kept: Path | None = None  # an earlier ablations.json
 
     @property
     def weights(self) -> Path:
@@ -73,7 +76,7 @@ class Plan:
 
     def names(self) -> list[str]:
         """All trainings, the most important first."""
-        return [*MAIN, *(job.name for job in ablation_jobs(self.out / "ablations"))]
+        return [*(MAIN if self.main else ()), *(job.name for job in ablation_jobs(self.out / "ablations", self.kept))]
 
     def folder(self, name: str) -> Path:
         """Checkpoints and log of a training."""
@@ -229,7 +232,8 @@ def start(plan: Plan, name: str, environment: dict[str, str], graphs: bool, dead
 
 def judge(plan: Plan, end: float) -> None:
     """Judge the ablations, then measure the new weights as far as there is time."""
-    done = judge_finished(plan.ablations, AblationRun(plan.out / "ablations", "cpu", processes=plan.processes))
+    where = AblationRun(plan.out / "ablations", "cpu", processes=plan.processes, kept=plan.kept)
+    done = judge_finished(plan.ablations, where)
     print(f"{done} ablations judged", flush=True)
     for noise in ("each-axis", "random-axis"):
         for kind, pairs in (("indoor", 525), ("outdoor", 298)):
@@ -297,7 +301,7 @@ def main() -> None:
         return probe(plan.device)
     if options.only:
         return run_one(plan, options.only, options.minutes, not options.no_graphs)
-    keep_settings(plan.out / "ablations", plan.ablations)
+    keep_settings(plan.out / "ablations", plan.ablations, plan.kept)
     end = begin + plan.seconds
     with multi_process_service(plan) as environment:
         graphs = plan.device == "cpu" or works(plan, environment)
@@ -327,6 +331,8 @@ def parsed() -> tuple[Plan, argparse.Namespace]:
     parser.add_argument("--pack", type=Path, help="folder for archives of the results")
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--ablations", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--no-main", action="store_true", help="train ablations only")
+    parser.add_argument("--kept", type=Path, help="an earlier ablations.json, whose trainings are not repeated")
     for hidden in ("--only", "--minutes"):
         parser.add_argument(hidden, help=argparse.SUPPRESS, type=float if hidden == "--minutes" else str)
     for hidden in ("--probe", "--no-graphs"):
@@ -338,7 +344,7 @@ def parsed() -> tuple[Plan, argparse.Namespace]:
     )
     plan = Plan(
         options.out, options.device, options.seconds, options.processes, options.judge, options.pack,
-        tuple(options.settings), ablations,
+        tuple(options.settings), ablations, not options.no_main, options.kept,
     )  # fmt: skip
     return plan, options
 

@@ -135,6 +135,7 @@ def test_a_piece_of_a_field_of_equal_poles_is_ambiguous():
     assert result.status is pn.Status.AMBIGUOUS
     assert result.exchangeable > 10
     assert result.unobservable
+    assert max(other.confidence for other in result.alternatives) <= result.confidence
 
 
 def test_covariance_moves_with_its_point():

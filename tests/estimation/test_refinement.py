@@ -6,7 +6,8 @@ import pytest
 import torch
 from tests.estimation.lines_for_tests import errors, matched_lines
 
-from plueckernet.data.protocols import AnyProtocol, sample_pair
+from plueckernet.data.protocols import AnyProtocol, ScanProtocol, sample_pair
+from plueckernet.data.scan import Survey
 from plueckernet.data.scenes import make_scene
 from plueckernet.estimation.close_pairs import NearbyPairs, close_pairs
 from plueckernet.estimation.match_refinement import refine_matches
@@ -14,6 +15,7 @@ from plueckernet.estimation.noise import KnownNoise
 from plueckernet.estimation.paired_lines import LineColumns, PairedLines, PoseArrays
 from plueckernet.estimation.refinement import refine_pose
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, pair_residuals
+from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.geometry.residuals import NoiseModel, line_residuals, variances, whitened
 
@@ -116,6 +118,16 @@ def test_noise_is_estimated_among_parallel_competitors():
     position, direction = torch.tensor(estimates, dtype=torch.float64).median(0).values.tolist()
     assert position == pytest.approx(NoiseModel().position, rel=0.08)
     assert direction == pytest.approx(NoiseModel().direction, rel=0.12)  # four fifths if distant pairs were lost
+
+
+@pytest.mark.parametrize(("kind", "overlap", "seed"), [("room", 0.3, 11), ("indoor", 0.15, 10)])
+def test_noise_does_not_shrink_to_a_few_lines_that_agree_by_chance(kind, overlap, seed):
+    pair = sample_pair(make_scene(kind, seed), ScanProtocol(overlap=overlap, survey=Survey(missing=0.2)), seed)
+    maps = RegistrationSettings().normalize(pair.source, pair.target)
+    truth = maps.normalized_pose(pair.target_T_source)
+    refinement = refine_pose(truth, maps.source, maps.target, maps.threshold)
+    assert len(refinement.matches) > 0.55 * len(pair.matches)
+    assert 0.025 < refinement.noise.position * maps.unit < 0.055  # m; of a line of 1 m it is 0.04
 
 
 def test_swapped_maps_give_the_inverse():

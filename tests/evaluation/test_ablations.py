@@ -1,6 +1,7 @@
 """The trainings behind the ablations: they stop, go on, and end in a document that the experiment reads."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -31,6 +32,35 @@ def test_what_was_interrupted_goes_on_and_is_judged(tmp_path, monkeypatch):
     assert all(len(run.result[kind].recalls) == 2 for run in trainings for kind in ("indoor", "outdoor"))
     with pytest.raises(InputError, match="other settings"):
         run_ablations(AblationSettings(steps=5), AblationRun(tmp_path, "cpu"))
+
+
+def test_trainings_that_are_kept_are_not_repeated_and_joined_with_new_ones(tmp_path, monkeypatch):
+    designs = {
+        "as published": PlueckerConfig(layers=2),
+        "fast attention": PlueckerConfig(layers=2, fast_attention=True),
+    }
+    monkeypatch.setattr(ablations, "DESIGNS", designs)
+    monkeypatch.setattr(ablations, "SEEDS", (0,))
+    run_ablations(SMALL, AblationRun(tmp_path / "first", "cpu"))
+    kept = tmp_path / "first" / "ablations.json"
+    monkeypatch.setattr(ablations, "SEEDS", (0, 1))
+    where = AblationRun(tmp_path / "second", "cpu", kept=kept)
+    assert run_ablations(SMALL, where) == (4, 4)
+    assert {path.name for path in (tmp_path / "second" / "trainings").iterdir()} == {
+        "as-published-1",
+        "fast-attention-1",
+    }
+    first, all_of_them = read_json(kept), read_json(tmp_path / "second" / "ablations.json")
+    assert all_of_them["values"]["trainings"][:2] == first["values"]["trainings"]
+    assert [(run["design"], run["seed"]) for run in all_of_them["values"]["trainings"]] == [
+        (design, seed) for seed in (0, 1) for design in designs
+    ]
+    (later,) = all_of_them["provenance"].pop("later")
+    assert all_of_them["provenance"] == first["provenance"]
+    assert later["module"] == "plueckernet.training.ablations"
+    with pytest.raises(InputError, match="other settings"):
+        run_ablations(replace(SMALL, steps=5), replace(where, out=tmp_path / "third"))
+    assert not (tmp_path / "third").exists()
 
 
 def test_recall_is_of_the_matches_that_could_be_among_the_best():

@@ -2,12 +2,14 @@
 
 import json
 import tarfile
+from dataclasses import replace
 
 import pytest
 from benchmarks import paper_trainings
+from benchmarks.pages import EXPERIMENT_RESULTS
 from benchmarks.paper_trainings import MAIN, Plan, pack, run_one
 
-from plueckernet.evaluation.experiments.ablations import AblationSettings
+from plueckernet.evaluation.experiments.ablations import AblationSettings, read_ablations
 from plueckernet.models.weights import load_card, load_pretrained
 
 TINY = (
@@ -26,6 +28,13 @@ def test_the_papers_networks_come_before_ablations_and_whole_seeds_before_others
     names = plan.names()
     assert names[: len(MAIN)] == list(MAIN)
     assert [name[-1] for name in names[len(MAIN) :]] == ["0"] * 7 + ["1"] * 7 + ["2"] * 7
+
+
+def test_ablations_that_an_earlier_document_has_are_left_out(plan):
+    missing = replace(plan, main=False, kept=EXPERIMENT_RESULTS / "ablations.json").names()
+    kept = read_ablations(EXPERIMENT_RESULTS / "ablations.json").values.trainings
+    assert len(missing) + len(kept) == 21
+    assert "as-published-0" not in missing
 
 
 def test_a_training_is_resumed_exported_and_packed(plan, tmp_path, capsys):

@@ -20,8 +20,8 @@ def reproduce(
 ) -> None:
     """Make tables and figures of the paper: DIR/EXPERIMENT.json, .md, .tex, .png and .svg.
 
-    Experiments: table1, table1-each-axis, recipes, scenes, recall, overlap, generalisation, noise, matchability,
-    timing, odometry, undirected, rotation, translation, wrong-matches, bound, ablations.
+    Experiments: table1, table1-each-axis, recipes, scenes, error-sources, recall, overlap, generalisation, noise,
+    matchability, timing, odometry, undirected, rotation, translation, wrong-matches, bound, ablations.
     Predictions are kept in DIR/predictions and not computed twice.
     """
     import torch

@@ -79,8 +79,15 @@ class Assessment:
         return motions if up is None else tuple(motion for motion in motions if not motion.tilts(up))
 
     def exchangeable(self, members: int) -> Assessment:
-        """With the best candidate no more probable than any member of a family of poses that a symmetry relates."""
-        return replace(self, weighing=self.weighing.shared(members), members=members)
+        """With the best candidate no more probable than any member of a family of poses that a symmetry relates.
+
+        No other candidate is more probable than the best.
+        """
+        weighing = self.weighing.shared(members)
+        candidates = tuple(
+            replace(entry, probability=min(entry.probability, weighing.confidence)) for entry in self.candidates
+        )
+        return replace(self, candidates=candidates, weighing=weighing, members=members)
 
     def preferring(self, refinement: Refinement) -> Assessment:
         """With a given candidate put first, however probable it is."""

@@ -105,7 +105,7 @@ def _improved(
     poses: Pose, scores: Float[Tensor, " h"], changed: Pose, scorer: MapScorer
 ) -> tuple[Pose, Float[Tensor, " h"]]:
     """Each pose or its changed version, whichever explains more of both maps, best first with their scores."""
-    changed_scores = scorer.scores(changed)
+    changed_scores = scorer.compared_scores(changed)
     better = changed_scores > scores
     poses = Pose(
         torch.where(better[:, None, None], changed.rotation, poses.rotation),

@@ -40,8 +40,10 @@ class LineGrid:
         # Patches along an edge of a cube's face.
         self._patches = max(1, int(math.pi / 2 / (ANGLES_PER_PATCH * threshold.angle)))
         numbers, self._rows = self._entries(lines, half_length + threshold.distance)
-        count = torch.bincount(numbers, minlength=self._numbers)
-        self._start = torch.cat([count.new_zeros(1), count.cumsum(0)]).int()  # of the rows of each cell
+        # Where the rows of each cell start. One small table, because memory of this size is slow to get.
+        start = torch.zeros(self._numbers + 1, dtype=torch.int32, device=numbers.device)
+        ones = torch.ones_like(numbers, dtype=torch.int32)
+        self._start = start.scatter_add_(0, numbers + 1, ones).cumsum_(0)
 
     def misfit(self, moved: MovedLines) -> Float[Tensor, "h m"]:
         """Squared residual, in thresholds, of the anchor and direction of each moved line to the best line here.

@@ -28,7 +28,7 @@ MAX_PART_MATCHES = 200  # of two parts, or of the longest lines
 
 
 def longest_matches(maps: MapPair, count: int, match: Callable[[MapPair], Matches]) -> Matches | None:
-    """The best matches of the longest lines, as rows of the cores, or of a sample of infinite ones; None of few."""
+    """The best matches of the longest lines, as rows of the cores, or of the middle of infinite ones; None of few."""
     if max(maps.core_counts) <= count:
         return None
     rows = _longest(maps.source, count), _longest(maps.target, count)
@@ -36,13 +36,13 @@ def longest_matches(maps: MapPair, count: int, match: Callable[[MapPair], Matche
 
 
 def _longest(lines: AnchoredLines, count: int) -> Int[Tensor, " k"]:
-    """Rows of the longest segments; infinite lines are all alike, so some of them, spread evenly.
+    """Rows of the longest segments; infinite lines are all alike, so of these the ones nearest to the centre.
 
-    In single precision, so that rounding does not decide between segments of one length.
+    Both maps then show the same middle of a place. In single precision, so that rounding does not decide between
+    segments of one length.
     """
-    count = min(count, len(lines))
     if lines.half_length is None:
-        return torch.arange(count, device=lines.anchor.device) * len(lines) // count
+        return lines.anchor.float().square().sum(-1).argsort(stable=True)[:count]
     return lines.half_length.float().argsort(descending=True, stable=True)[:count]
 
 

@@ -80,7 +80,7 @@ class RefinementSettings:
     """Iterations, convergence and the models of noise and correspondence."""
 
     iterations: int = 20  # at most, until the set of close pairs is stable
-    final_iterations: int = 6  # on the stable set
+    final_iterations: int = 4  # on the stable set
     candidate_iterations: int = 4  # the same two for candidates that are only compared
     candidate_final_iterations: int = 1
     converged_step: float = 0.03  # last change of the pose, in its standard deviations

@@ -37,8 +37,9 @@ from plueckernet.geometry.pose import Pose
 from plueckernet.settings import check_at_least, check_positive
 
 INFINITE_LINES = 256  # of a map of infinite lines, which no grid can hold, that are compared with all of the other
+COMPARED_LINES = 128  # the same of larger maps, where many poses are compared with each other
 _POSE_LINES = 400_000  # poses times lines that are looked up in the grids at once
-_SHIFTS = 48  # of a pose, to learn what it would explain by chance
+_SHIFTS = 32  # of a pose, to learn what it would explain by chance
 _SHIFT_RANGE = 0.15, 0.75  # radii of the map: far enough to part true matches, near enough to keep the overlap
 COUNT_VARIANCE = 4.0  # lines squared, added to the variance of the number of explained lines
 _MIN_COVERAGE = 0.5  # of a line in the overlap of two maps
@@ -134,15 +135,19 @@ class MapScorer:
         """Number of explained lines times the explained fraction, for each pose."""
         return self.score(self.explained(poses))
 
-    def explained(self, poses: Pose) -> Explained:
+    def compared_scores(self, poses: Pose) -> Float[Tensor, " h"]:
+        """The same, less precise for large maps of infinite lines, to compare many poses with each other."""
+        return self.score(self.explained(poses, COMPARED_LINES))
+
+    def explained(self, poses: Pose, sample: int = INFINITE_LINES) -> Explained:
         """How many lines each pose explains, and how many are expected.
 
-        Of infinite lines, all of the smaller map are expected.
+        Of infinite lines, all of the smaller map are expected, and a sample of larger maps stands for all of them.
         """
         single = poses.to(torch.float32)
         if not self._infinite:
             return self._explained(single, self._source, self._target)
-        sides = self._explained_sides(single)
+        sides = self._explained_sides(single, sample)
         expected = torch.full_like(sides[0], min(len(self._source.weight), len(self._target.weight)))
         return Explained(*sides, expected, expected)
 
@@ -154,7 +159,7 @@ class MapScorer:
         rows = torch.arange(poses.rotation.shape[0], device=poses.rotation.device)
         if len(rows) > count:
             rows = self._rough_scores(poses.to(torch.float32)).topk(count).indices
-        scores, order = self.scores(poses[rows]).sort(descending=True, stable=True)
+        scores, order = self.compared_scores(poses[rows]).sort(descending=True, stable=True)
         return rows[order[:count]], scores[:count]
 
     def overlap(self, pose: Pose) -> tuple[Int[Tensor, " k"], Int[Tensor, " l"]]:
@@ -178,16 +183,18 @@ class MapScorer:
         explain by chance.
         """
         shifts = pose_shifts(str(pose.translation.device))
-        explained = self.explained(Pose(pose.rotation.expand(len(shifts), 3, 3), pose.translation + shifts))
+        shifted = Pose(pose.rotation.expand(len(shifts), 3, 3), pose.translation + shifts)
+        explained = self.explained(shifted, COMPARED_LINES)
         scores, chance = self.score(explained), explained.lines[1:].mean()
-        above = (scores[0] - scores[1:].mean()) / (scores[1:].std() + MIN_DEVIATION)
-        return float(scores[0]), float(above), float(chance)
+        own = self.scores(shifted[:1])[0] if self._is_sampled else scores[0]
+        above = (own - scores[1:].mean()) / (scores[1:].std() + MIN_DEVIATION)
+        return float(own), float(above), float(chance)
 
     def _rough_scores(self, poses: Pose) -> Float[Tensor, " h"]:
         """The score on some lines of each map; of infinite lines, on some of the source against all of the target."""
         source = self._source.sample(self._settings.screening_lines)
         if self._infinite:
-            return self._explained_infinite(poses, source, 1)
+            return self._explained_infinite(poses, source, 1, INFINITE_LINES)
         target = self._target.sample(self._settings.screening_lines)
         sampled = min(len(source.weight), len(target.weight)) / min(len(self._source.weight), len(self._target.weight))
         return self.score(self._explained(poses, source, target), sampled * self._settings.score_prior)
@@ -213,17 +220,24 @@ class MapScorer:
             expected.append(covered @ moved.weight)
         return *explained, *expected
 
-    def _explained_sides(self, poses: Pose) -> tuple[Float[Tensor, " h"], Float[Tensor, " h"]]:
+    @property
+    def _is_sampled(self) -> bool:
+        """Whether some infinite lines stand for others."""
+        return self._infinite and max(len(self._source.weight), len(self._target.weight)) > INFINITE_LINES
+
+    def _explained_sides(self, poses: Pose, sample: int) -> tuple[Float[Tensor, " h"], Float[Tensor, " h"]]:
         """Explained lines of both infinite maps; one comparison tells both where no line has to stand for others."""
-        if max(len(self._source.weight), len(self._target.weight)) > INFINITE_LINES:
-            inverse = poses.inverse()
-            return self._explained_infinite(poses, self._source, 1), self._explained_infinite(inverse, self._target, 0)
+        if self._is_sampled:
+            first = self._explained_infinite(poses, self._source, 1, sample)
+            return first, self._explained_infinite(poses.inverse(), self._target, 0, sample)
         source, target = self._infinite_lines[1].misfits(poses, self._source.lines)
         return (1 - source).clamp_min_(0).sum(-1), (1 - target).clamp_min_(0).sum(-1)
 
-    def _explained_infinite(self, poses: Pose, moved: _WeightedLines, other: int) -> Float[Tensor, " h"]:
+    def _explained_infinite(
+        self, poses: Pose, moved: _WeightedLines, other: int, sample: int
+    ) -> Float[Tensor, " h"]:  # fmt: skip
         """Explained lines of an infinite map; some of its lines stand for all of it."""
-        misfit = self._infinite_lines[other].misfit(poses, moved.sample(INFINITE_LINES).lines)
+        misfit = self._infinite_lines[other].misfit(poses, moved.sample(sample).lines)
         return (1 - misfit).clamp_min_(0).mean(-1) * len(moved.weight)
 
 

@@ -35,7 +35,7 @@ COMPARABLE = """## What can be compared and what cannot
   data are not a comparison; ratios to ICL on the same data are closer to one.
 - **The same code ran on the same pairs** for all methods of a table: those rows compare with one another.
 - **PlückerNet and the regression baseline** are the published networks, implemented again and trained on the stand-ins
-  for a short time; the paper trained for a day. In PlückerNet's RANSAC the rotation from two lines is corrected.
+  for some minutes of a GPU, the paper's for a day. In PlückerNet's RANSAC the rotation from two lines is corrected.
 - **Ours does not use line directions.** ICL and PlückerNet are given them, except where a table says undirected.
 - **The noise on directions** has two readings, about a random axis and about each axis
   ([experiments.md](experiments.md)). Table 1 is measured with both.

@@ -35,6 +35,7 @@ class CellSummary:
     match_recall: float | None
     common_lines: float | None  # median number of true matches
     seconds: Mapping[str, float]  # mean of each stage
+    best: Rate | None = None  # the best pose is right, given or not; None where it was not recorded
 
     @property
     def false_success_text(self) -> str:
@@ -81,6 +82,7 @@ def summarise(predictions: Sequence[Prediction]) -> CellSummary:
         match_recall=right / common if claimed and common else None,
         common_lines=float(np.median([entry.common for entry in predictions])) if predictions else None,
         seconds=mean_seconds(predictions),
+        best=success_rate([prediction.best_error for prediction in predictions]),
     )
 
 

@@ -25,7 +25,7 @@ from plueckernet.data import PaperProtocol
 from plueckernet.data.stream import StreamSettings
 from plueckernet.errors import InputError
 from plueckernet.evaluation.datasets import StandIn
-from plueckernet.evaluation.documents import ResultDocument, read_json, write_result
+from plueckernet.evaluation.documents import ResultDocument, read_json, read_result, write_result
 from plueckernet.evaluation.experiments.ablations import AblationSettings, AblationValues, TrainingResult, TrainingRun
 from plueckernet.evaluation.methods import published_method
 from plueckernet.evaluation.predictions import Cell, Prediction
@@ -61,6 +61,7 @@ class AblationRun:
     minutes: float | None = None  # after which a training stops with a checkpoint
     processes: int = 1  # trainings, then pairs, at a time
     cuda_graphs: bool = True  # see :class:`TrainSettings`
+    kept: Path | None = None  # an earlier ``ablations.json``, whose trainings are not repeated
 
 
 @dataclass(frozen=True)
@@ -115,24 +116,49 @@ class AblationJob:
 
 def run_ablations(settings: AblationSettings, where: AblationRun) -> tuple[int, int]:
     """Train, judge and write ``OUT/ablations.json``; returns how many trainings are finished, of how many."""
-    keep_settings(where.out, settings)
-    jobs = ablation_jobs(where.out)
-    _train_all(jobs, settings, where)
-    return judge_finished(settings, where), len(jobs)
+    keep_settings(where.out, settings, where.kept)
+    _train_all(ablation_jobs(where.out, where.kept), settings, where)
+    return judge_finished(settings, where), len(ablation_jobs(where.out))
 
 
-def ablation_jobs(out: Path) -> list[AblationJob]:
-    """All trainings; those with the same seed follow each other, so that an early end leaves whole seeds."""
-    return [AblationJob(design, model, seed, out) for seed, (design, model) in product(SEEDS, DESIGNS.items())]
+def ablation_jobs(out: Path, kept: Path | None = None) -> list[AblationJob]:
+    """All trainings but those that are kept; an early end leaves whole seeds, because those of a seed come together."""
+    jobs = [AblationJob(design, model, seed, out) for seed, (design, model) in product(SEEDS, DESIGNS.items())]
+    known = set() if kept is None else {(run.design, run.seed) for run in _read(kept).values.trainings}
+    return [job for job in jobs if (job.design, job.seed) not in known]
 
 
 def judge_finished(settings: AblationSettings, where: AblationRun) -> int:
-    """Judge the trainings that are finished and write ``OUT/ablations.json``; returns how many they are."""
-    done = [job for job in ablation_jobs(where.out) if job.finished]
+    """Judge the trainings that are finished and write ``OUT/ablations.json``, with those that are kept.
+
+    Returns how many they are.
+    """
+    done = [job for job in ablation_jobs(where.out, where.kept) if job.finished]
     values = AblationValues(settings, judged(done, settings, where))
     sources = provenance("plueckernet.training.ablations", device=where.device)
-    write_result(where.out / "ablations.json", ResultDocument("ablations", sources.to_dict(), values))
-    return len(done)
+    document = ResultDocument("ablations", sources.to_dict(), values)
+    if where.kept is not None:
+        document = joined(_read(where.kept), document)
+    write_result(where.out / "ablations.json", document)
+    return len(document.values.trainings)
+
+
+def joined(
+    earlier: ResultDocument[AblationValues], later: ResultDocument[AblationValues]
+) -> ResultDocument[AblationValues]:
+    """Trainings of two documents in one, in their order.
+
+    Its provenance is that of the earlier, so that its numbers belong to the older sources; ``"later"`` lists the rest.
+    """
+    order = [(job.design, job.seed) for job in ablation_jobs(Path())]
+    trainings = [*earlier.values.trainings, *later.values.trainings]
+    trainings.sort(key=lambda run: order.index((run.design, run.seed)))
+    sources = {**earlier.provenance, "later": [*earlier.provenance.get("later", ()), later.provenance]}
+    return ResultDocument("ablations", sources, AblationValues(later.values.settings, tuple(trainings)))
+
+
+def _read(path: Path) -> ResultDocument[AblationValues]:
+    return read_result(path, "ablations", AblationValues)
 
 
 def _train_all(jobs: Sequence[AblationJob], settings: AblationSettings, where: AblationRun) -> None:
@@ -199,8 +225,14 @@ def history(path: Path) -> tuple[float, tuple[tuple[float, float], ...]]:
     return fmean(entry["milliseconds"] for entry in steps), curve
 
 
-def keep_settings(out: Path, settings: AblationSettings) -> None:
-    """Keep the settings beside the trainings; a folder with other settings is left alone."""
+def keep_settings(out: Path, settings: AblationSettings, kept: Path | None = None) -> None:
+    """Keep the settings beside the trainings; a folder with other settings is left alone.
+
+    Raises:
+        InputError: The folder or the trainings that are kept have other settings.
+    """
+    if kept is not None and (others := _read(kept).values.settings) != settings:
+        raise InputError(f"{kept} was made with other settings: {others}")
     out.mkdir(parents=True, exist_ok=True)
     path = out / "settings.json"
     if path.exists():

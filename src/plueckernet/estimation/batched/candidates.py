@@ -48,7 +48,7 @@ def select_candidates(
         rough = map_scorer.rough_scores(poses).masked_fill_(~mask, -math.inf)
         rows = rough.topk(settings.max_verified, -1).indices
         poses, mask = poses_of(poses, rows), mask.gather(1, rows)
-    scores = map_scorer.scores(poses).masked_fill_(~mask, -math.inf)
+    scores = map_scorer.compared_scores(poses).masked_fill_(~mask, -math.inf)
     scores, order = scores.sort(dim=-1, descending=True, stable=True)
     crowd = _crowd(scores)
     order, scores = order[:, : settings.max_polished], scores[:, : settings.max_polished]
@@ -91,7 +91,7 @@ def _improved(
     poses: Pose, scores: Float[Tensor, "b h"], mask: Bool[Tensor, "b h"], changed: Pose, scorer: BatchedMapScorer
 ) -> tuple[Pose, Float[Tensor, "b h"]]:
     """Each pose or its changed version, whichever explains more of both maps, best first with their scores."""
-    changed_scores = scorer.scores(changed).nan_to_num_(nan=-math.inf).masked_fill_(~mask, -math.inf)
+    changed_scores = scorer.compared_scores(changed).nan_to_num_(nan=-math.inf).masked_fill_(~mask, -math.inf)
     better = changed_scores > scores
     rotation = torch.where(better[..., None, None], changed.rotation, poses.rotation)
     translation = torch.where(better[..., None], changed.translation, poses.translation)

@@ -62,11 +62,12 @@ class PaddedLines:
         half = None if self.half_length is None else self.half_length[index]
         return PaddedLines(self.direction[index], self.moment[index], self.anchor[index], half, self.mask[index])
 
-    def sample(self, count: int) -> PaddedLines:
-        """At most ``count`` lines of each map, spread evenly."""
+    def sample(self, count: int, fewer: Int[Tensor, " b"] | None = None) -> PaddedLines:
+        """At most ``count`` lines of each map, or ``fewer``, spread evenly."""
         size = min(count, self.mask.shape[1])
         total, place = self.count[:, None], torch.arange(size, device=self.mask.device)
         chosen = total.clamp_max(count)
+        chosen = chosen if fewer is None else torch.minimum(chosen, fewer[:, None])
         real = place < chosen
         return self.rows(torch.where(real, place * total // chosen.clamp_min(1), 0), real)
 

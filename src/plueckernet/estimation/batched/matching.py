@@ -29,7 +29,7 @@ class BatchedMatches:
 
 
 def match_longest(maps: BatchedMaps, match: MatchBatch, lines: int, limit: int) -> BatchedMatches:
-    """The ``limit`` best matches of the longest ``lines`` of each map, or of a sample of infinite ones."""
+    """The ``limit`` best matches of the longest ``lines`` of each map, or of the middle of infinite ones."""
     rows = [_longest(side, lines) for side in maps.sides]
     chosen = [side.rows(*chosen_rows) for side, chosen_rows in zip(maps.sides, rows, strict=True)]
     log_probability = match(_as_lines(chosen[0]), _as_lines(chosen[1])).nan_to_num(
@@ -44,15 +44,14 @@ def match_longest(maps: BatchedMaps, match: MatchBatch, lines: int, limit: int) 
 
 
 def _longest(lines: PaddedLines, count: int) -> tuple[Int[Tensor, "b k"], Bool[Tensor, "b k"]]:
-    """Rows of the longest segments, or of infinite lines that are spread evenly; and which of them are real."""
+    """Rows of the longest segments, or of the infinite lines nearest to the centre; and which of them are real."""
     size = min(count, lines.mask.shape[1])
-    place, total = torch.arange(size, device=lines.mask.device), lines.count[:, None]
-    chosen = total.clamp_max(count)
-    real = place < chosen
-    if lines.half_length is None:
-        return torch.where(real, place * total // chosen, 0), real
-    lengths = lines.half_length.float().masked_fill(~lines.mask, -1.0)
-    return lengths.argsort(dim=1, descending=True, stable=True)[:, :size], real
+    real = torch.arange(size, device=lines.mask.device) < lines.count[:, None].clamp_max(count)
+    if count >= lines.mask.shape[1]:  # all of them, in their order
+        return torch.arange(size, device=real.device).expand_as(real), real
+    rank = -lines.anchor.float().square().sum(-1) if lines.half_length is None else lines.half_length.float()
+    rank = rank.masked_fill(~lines.mask, -math.inf)
+    return rank.argsort(dim=1, descending=True, stable=True)[:, :size], real
 
 
 def _as_lines(lines: PaddedLines) -> LineSet:

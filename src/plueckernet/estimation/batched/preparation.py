@@ -17,7 +17,7 @@ from torch import Tensor
 
 from plueckernet.estimation.batched.lines import PaddedLines, median, padded, quantile
 from plueckernet.estimation.batched.residuals import Thresholds, pair_squares
-from plueckernet.estimation.scoring import InlierThreshold, row_squares
+from plueckernet.estimation.scoring import SPACING_LINES, InlierThreshold, row_squares
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
@@ -193,15 +193,19 @@ def _inlier_distance(
 
 def _spacing(lines: PaddedLines, angle: float) -> Float[Tensor, " b"]:
     """Median distance of a line to its nearest neighbour of similar direction, normalized."""
-    count, single = len(lines.mask), lines.single
-    identity = Pose.identity(count, dtype=torch.float32, device=str(lines.mask.device))
-    squares = pair_squares(identity, single, single, Thresholds.of(single.direction.new_ones(count), angle))
-    squares.masked_fill_(~lines.mask[:, None], math.inf)
-    squares.diagonal(dim1=1, dim2=2).fill_(math.inf)
-    other = lines.rows(squares.argmin(2), lines.mask)
-    half = None if lines.half_length is None or other.half_length is None else lines.half_length + other.half_length
-    directions, threshold = (lines.direction, other.direction), InlierThreshold(1.0, angle)
-    return median(row_squares(directions, other.anchor - lines.anchor, half, threshold), lines.mask).sqrt()
+    count, single, device = len(lines.mask), lines.single, lines.mask.device
+    size = min(SPACING_LINES, lines.mask.shape[1])
+    place, chosen = torch.arange(size, device=device), lines.count[:, None].clamp_max(SPACING_LINES)
+    real = place < chosen
+    rows = torch.where(real, place * lines.count[:, None] // chosen.clamp_min(1), 0)
+    identity = Pose.identity(count, dtype=torch.float32, device=str(device))
+    threshold = Thresholds.of(single.direction.new_ones(count), angle)
+    squares = pair_squares(identity, single.rows(rows, real), single, threshold)
+    squares.masked_fill_(~lines.mask[:, None], math.inf).scatter_(2, rows[..., None], math.inf)
+    own, other = lines.rows(rows, real), lines.rows(squares.argmin(2), real)
+    half = None if own.half_length is None or other.half_length is None else own.half_length + other.half_length
+    directions, unit = (own.direction, other.direction), InlierThreshold(1.0, angle)
+    return median(row_squares(directions, other.anchor - own.anchor, half, unit), real).sqrt()
 
 
 def _inverse(matrix: Float[Tensor, "b 3 3"]) -> Float[Tensor, "b 3 3"]:

@@ -15,6 +15,7 @@ from plueckernet.estimation.batched.partners import BatchedOccupancy, InfinitePa
 from plueckernet.estimation.batched.preparation import BatchedMaps
 from plueckernet.estimation.batched.residuals import Thresholds, pair_squares
 from plueckernet.estimation.verification import (
+    COMPARED_LINES,
     COUNT_VARIANCE,
     INFINITE_LINES,
     MIN_DEVIATION,
@@ -89,12 +90,19 @@ class BatchedMapScorer:
         """The score that follows from explained and expected lines."""
         return explained.lines.square() / (explained.expected + self._settings.score_prior)
 
-    def explained(self, poses: Pose) -> BatchedExplained:
-        """How many lines each pose explains, and how many are expected."""
+    def compared_scores(self, poses: Pose) -> Float[Tensor, "b h"]:
+        """The same, less precise for large maps of infinite lines, to compare many poses with each other."""
+        return self.score(self.explained(poses, COMPARED_LINES))
+
+    def explained(self, poses: Pose, sample: int = INFINITE_LINES) -> BatchedExplained:
+        """How many lines each pose explains, and how many are expected; ``sample`` lines of larger maps tell."""
         single, (source, target) = poses.to(torch.float32), self._sides
         if source.occupancy is None:
+            sampled = torch.maximum(source.lines.count, target.lines.count) > INFINITE_LINES
+            limit = torch.where(sampled, sample, INFINITE_LINES)
+            most = int(limit.max())  # of the maps of a batch, so that none is padded to more
             first, second = (
-                _explained_infinite(motion, moved.lines.sample(INFINITE_LINES), moved.lines.count, other)
+                _explained_infinite(motion, moved.lines.sample(most, limit), moved.lines.count, other)
                 for motion, moved, other in ((single, source, target), (single.inverse(), target, source))
             )
             least = torch.minimum(source.lines.count, target.lines.count)[:, None].expand_as(first).float()
@@ -137,7 +145,7 @@ class BatchedMapScorer:
         shift = pose_shifts(str(poses.translation.device))[1:]  # the first is none
         rotation = poses.rotation[pair, column][:, None].expand(-1, len(shift), -1, -1)
         some = self.of_pairs(pair)
-        explained = some.explained(Pose(rotation, poses.translation[pair, column][:, None] + shift))
+        explained = some.explained(Pose(rotation, poses.translation[pair, column][:, None] + shift), COMPARED_LINES)
         chance = self.score(explained)
         result[0, pair, column] = (scores[pair, column] - chance.mean(-1)) / (chance.std(-1) + MIN_DEVIATION)
         result[1, pair, column] = explained.lines.mean(-1)

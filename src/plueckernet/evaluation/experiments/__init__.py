@@ -5,6 +5,7 @@ from typing import Any
 from plueckernet.evaluation.experiments.ablations import ABLATIONS
 from plueckernet.evaluation.experiments.base import Experiment
 from plueckernet.evaluation.experiments.bound import BOUND
+from plueckernet.evaluation.experiments.error_sources import ERROR_SOURCES
 from plueckernet.evaluation.experiments.generalisation import GENERALISATION
 from plueckernet.evaluation.experiments.matchability import MATCHABILITY
 from plueckernet.evaluation.experiments.motion import ROTATION, TRANSLATION
@@ -26,6 +27,7 @@ EXPERIMENTS: dict[str, Experiment[Any]] = {
         TABLE1_EACH_AXIS,
         RECIPES,
         SCENES,
+        ERROR_SOURCES,
         RECALL,
         OVERLAP,
         GENERALISATION,

@@ -30,7 +30,7 @@ _CLAIMS = {
 }
 _NO_BENEFIT = "Gram–Schmidt"  # held if it does not help; the other designs, if they harm
 _CERTAINTY = 0.95
-_SMALL_BENEFIT = 0.02  # of the recall
+SMALLEST_EFFECT = 0.01  # of the recall, that counts as help or harm
 _COLOURS = {"indoor": "#0072b2", "outdoor": "#e69f00"}
 
 
@@ -174,7 +174,9 @@ def findings(values: AblationValues) -> list[str]:
     full = known[_FULL]
     sentences = [
         f"{len(full)} seeds of the network as published recall {_words(full)} of the matches. Trainings that differ "
-        f"only in their seed differ by {100 * spread:.1f} points (one sigma, {freedom} degrees of freedom)."
+        f"only in their seed differ by {100 * spread:.1f} points (one sigma, {freedom} degrees of freedom).",
+        f"The smallest effect that counts is {100 * SMALLEST_EFFECT:g} point of recall. That a component helps is held "
+        "if matches are lost without it, refuted if the loss is certainly smaller than that, otherwise not decided.",
     ]
     return sentences + [f"“{entry.claim}”: {entry.evidence}; {entry.outcome}." for entry in component_claims(values)]
 
@@ -191,10 +193,13 @@ def _known(values: AblationValues) -> tuple[dict[str, np.ndarray], float, int]:
 
 
 def _outcome(design: str, lost: float, margin: float) -> str:
-    """At two sigma; that something is of no benefit is held only if a benefit of two points would have been seen."""
-    if design == _NO_BENEFIT:
-        return "refuted" if lost < -margin else "held" if -lost + margin < _SMALL_BENEFIT else "not decided"
-    return "held" if lost > margin else "refuted" if lost < -margin else "not decided"
+    """Whether there is an effect, or none that counts, with the certainty of the margin.
+
+    That a component helps, or that its replacement is worse, is held if recall is lost without it and refuted if the
+    loss is certainly smaller than what counts. That something is of no benefit is refuted and held the other way round.
+    """
+    effect, there, none = (-lost, "refuted", "held") if design == _NO_BENEFIT else (lost, "held", "refuted")
+    return there if effect > margin else none if effect + margin < SMALLEST_EFFECT else "not decided"
 
 
 def _compared(full: np.ndarray, other: np.ndarray, spread: float, freedom: int) -> tuple[float, float]:
