@@ -71,18 +71,18 @@ def test_a_part_whose_lines_meet_in_one_point_is_left_out():
     maps = SETTINGS.normalize(*[LineSet.from_segments(torch.cat([spokes, others]))] * 2)
     rows = torch.arange(30), torch.arange(30, 60)
     assert matches_of_rows(maps, rows, pytest.fail) is None
-    assert matches_of_rows(maps, (rows[1], rows[1]), lambda part: MATCHER.putative_matches(part, 50)) is not None
+    assert matches_of_rows(maps, (rows[1], rows[1]), lambda chosen: MATCHER.putative_matches(chosen, 50)) is not None
 
 
 def test_a_part_is_normalized_and_knows_where_it_was():
     scene = make_scene("indoor", 3)
     maps = SETTINGS.normalize(scene, scene.shifted([5.0, -3.0, 1.0]))
     rows = torch.arange(0, 60), torch.arange(20, 90)
-    part, expected = maps.part(*rows), [lines[row] for lines, row in zip(maps.original_lines, rows, strict=True)]
-    for lines, own, original in zip(part.normalized_lines, part.original_lines, expected, strict=True):
+    chosen, expected = maps.of_rows(*rows), [lines[row] for lines, row in zip(maps.original_lines, rows, strict=True)]
+    for lines, own, original in zip(chosen.normalized_lines, chosen.original_lines, expected, strict=True):
         assert lines.centre().norm() < 1e-9
         assert torch.allclose(own.endpoints, original.endpoints)
-    assert part.threshold.distance * part.unit == pytest.approx(maps.threshold.distance * maps.unit)
+    assert chosen.threshold.distance * chosen.unit == pytest.approx(maps.threshold.distance * maps.unit)
 
 
 def test_infinite_lines_in_the_middle_are_matched_first():

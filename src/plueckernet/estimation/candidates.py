@@ -21,7 +21,7 @@ from plueckernet.settings import check_at_least, check_fraction
 CROWD = slice(5, 30)  # ranks of the verified hypotheses whose mean score says what wrong poses reach
 EQUAL_RATIO = 0.9  # of the best score; poses above it repeat the best one, in a symmetric place, and are no crowd
 
-PROMISING = 0.4  # of the least score of a candidate, that a pose must reach before it is polished
+POLISHED_RATIO = 0.4  # of the least score of a candidate, that a pose must reach before it is polished
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def select_candidates(
     poses = hypotheses.poses[rows]
     rows, scores = map_scorer.best(poses, settings.max_verified)
     crowd = _crowd(scores)
-    count = _promising(scores[: settings.max_polished], settings)
+    count = _polishable(scores[: settings.max_polished], settings)
     poses, scores = poses[rows[:count]], scores[:count]
     poses, scores = _improved(poses, scores, polished(poses, match_scorer, refinement), map_scorer)
     least = settings.min_candidate_score_ratio * float(scores[0])
@@ -76,9 +76,9 @@ def select_candidates(
     return Candidates(tuple(poses[row] for row in kept), crowd)
 
 
-def _promising(scores: Float[Tensor, " h"], settings: CandidateSettings) -> int:
+def _polishable(scores: Float[Tensor, " h"], settings: CandidateSettings) -> int:
     """How many of the first poses may become candidates: a step does not improve a pose by much more than twofold."""
-    least = PROMISING * settings.min_candidate_score_ratio * float(scores[0])
+    least = POLISHED_RATIO * settings.min_candidate_score_ratio * float(scores[0])
     return max(min(settings.certain_candidates, len(scores)), int((scores > least).sum()))
 
 

@@ -62,10 +62,10 @@ def matches_of_rows(
 ) -> Matches | None:
     """The best matches of some lines of the cores, as rows of these; None if the lines make no map."""
     try:
-        part = maps.part(*rows)
+        chosen = maps.of_rows(*rows)
     except InputError:  # they may all pass through one point
         return None
-    matches = match(part).first(MAX_PART_MATCHES)
+    matches = match(chosen).first(MAX_PART_MATCHES)
     return Matches(rows[0][matches.source], rows[1][matches.target], matches.probability)
 
 

@@ -96,7 +96,7 @@ class MapPair:
         """Scores poses on matches, given as rows of the cores."""
         return RowScorer(self.source[source], self.target[target], self.threshold)
 
-    def part(self, source: Int[Tensor, " k"], target: Int[Tensor, " l"]) -> MapPair:
+    def of_rows(self, source: Int[Tensor, " k"], target: Int[Tensor, " l"]) -> MapPair:
         """Some lines of the cores as maps of their own, with the same inlier threshold.
 
         Raises :class:`InputError` if the lines of a part all pass through one point.

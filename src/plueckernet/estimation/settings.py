@@ -42,10 +42,10 @@ class RoundSettings:
     candidates: CandidateSettings = field(default_factory=CandidateSettings)
 
 
-# Of the longest lines. It is believed only where it is clear, and there few poses suffice.
+# Of the longest lines. It ends the search only where it is clear, and there few poses suffice.
 _FIRST_LOOK = RoundSettings(
     HypothesisSettings(draws=300, partners=2),
-    CandidateSettings(max_distinct=200, max_verified=36, max_polished=8, certain_candidates=1),
+    CandidateSettings(max_distinct=128, max_verified=36, max_polished=8, certain_candidates=1),
 )
 
 

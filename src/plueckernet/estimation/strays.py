@@ -83,14 +83,20 @@ def _distances(lines: LineSet) -> Float[np.ndarray, " n"]:
     # solves (sum P) c = sum f.
     d, foot = (values.detach().cpu().numpy().T for values in (lines.direction, lines.footpoints()))  # (3, n)
     terms = np.concatenate([(d[:, None] * d).reshape(9, -1), foot])
-    centre = lines.centre().detach().cpu().numpy()
+    near = np.ones(d.shape[1], dtype=bool)
     for _ in range(_ROUNDS):
-        distance = _from_centre(d, foot, centre)
-        near = distance <= _near_limit(distance)
-        sums = terms @ near.astype(d.dtype)
-        across = np.count_nonzero(near) * np.eye(3, dtype=d.dtype) - sums[:9].reshape(3, 3)
-        centre = _least_squares(across, sums[9:])
-    return _from_centre(d, foot, centre)
+        distance = _from_centre(d, foot, _centre(terms, near))
+        last, near = near, distance <= _near_limit(distance)
+        if np.array_equal(near, last):  # as will be all that follow
+            break
+    return _from_centre(d, foot, _centre(terms, near))
+
+
+def _centre(terms: Float[np.ndarray, "12 n"], near: Bool[np.ndarray, " n"]) -> Float[np.ndarray, "3"]:
+    """The point closest to some lines, of which ``terms`` are the products of directions and the foot points."""
+    sums = terms @ near.astype(terms.dtype)
+    across = np.count_nonzero(near) * np.eye(3, dtype=terms.dtype) - sums[:9].reshape(3, 3)
+    return _least_squares(across, sums[9:])
 
 
 def _from_centre(

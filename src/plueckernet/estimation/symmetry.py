@@ -31,7 +31,7 @@ from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose, joined
 from plueckernet.settings import check_at_least, check_fraction, check_positive
 
-PROMINENT_LINES = 320  # of a map, among which pairs of lines are compared
+PROMINENT_LINES = 200  # of a map, among which pairs of lines are compared
 _MAX_LENGTH_RATIO = 1.4  # of two segments that are counterparts
 _SEPARATION = 3.0  # inlier distances between two parallel lines that fix the rotation about them
 _MAX_ROTATIONS = 48  # distinct rotations that are aligned with the directions of the map
@@ -230,18 +230,19 @@ def _with_common_rotations(
     Two short lines determine a rotation badly, but a symmetry takes all directions of a map to directions of it.
     """
     entries = poses.rotation.flatten(1).cpu().numpy()
-    group = np.full(len(entries), -1)
+    group, rows = np.full(len(entries), -1), np.arange(len(entries))
     representatives: list[int] = []
-    while len(representatives) < _MAX_ROTATIONS and (group < 0).any():
-        row = int((group < 0).argmax())
-        like = (group < 0) & ((entries @ entries[row] - 1) / 2 > math.cos(threshold.angle))
-        group[like] = len(representatives)
-        representatives.append(row)
+    while len(representatives) < _MAX_ROTATIONS and len(rows):
+        like = entries @ entries[0] > 1 + 2 * math.cos(threshold.angle)
+        like[0] = True
+        group[rows[like]] = len(representatives)
+        representatives.append(int(rows[0]))
+        entries, rows = entries[~like], rows[~like]
     if not representatives:
         return poses
     common = _agreeing(poses.rotation[representatives], lines, threshold)
-    rows = torch.from_numpy(group).to(common.device)
-    rotation = torch.where((rows < 0)[:, None, None], poses.rotation, common[rows])
+    number = torch.from_numpy(group).to(common.device)
+    rotation = torch.where((number < 0)[:, None, None], poses.rotation, common[number])
     moved = ((poses.rotation - rotation) @ points[..., None])[..., 0]
     return Pose(rotation, poses.translation + moved)
 
@@ -301,8 +302,9 @@ def _checked(
         best = (1 - misfit).clamp_min_(0)
         fit, hits, start = fit + best.sum(1), hits + (best > 0).sum(1), stop
         kept = (hits >= _MIN_HITS * min(stop, len(order))).nonzero()[:, 0]
-        kept = kept[fit[kept].topk(min(_MAX_COMPARED, len(kept))).indices]
-        kept = kept[distinct_poses(poses[kept], fit[kept], threshold, count)]
+        if len(kept) > count or stop >= min(len(order), _CHECKS[-1][0]):  # too many, or the last check
+            kept = kept[fit[kept].topk(min(_MAX_COMPARED, len(kept))).indices]
+            kept = kept[distinct_poses(poses[kept], fit[kept], threshold, count)]
         poses, fit, hits = poses[kept], fit[kept], hits[kept]
     return poses
 

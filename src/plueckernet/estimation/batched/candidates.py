@@ -15,7 +15,7 @@ from plueckernet.estimation.batched.hypotheses import BatchedHypotheses
 from plueckernet.estimation.batched.lines import mean
 from plueckernet.estimation.batched.scoring import BatchedRowScorer
 from plueckernet.estimation.batched.verification import BatchedMapScorer
-from plueckernet.estimation.candidates import CROWD, EQUAL_RATIO, PROMISING, CandidateSettings
+from plueckernet.estimation.candidates import CROWD, EQUAL_RATIO, POLISHED_RATIO, CandidateSettings
 from plueckernet.estimation.refinement import RefinementSettings
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
@@ -54,7 +54,7 @@ def select_candidates(
     order, scores = order[:, : settings.max_polished], scores[:, : settings.max_polished]
     poses, mask = poses_of(poses, order), mask.gather(1, order)
     certain = torch.arange(scores.shape[1], device=scores.device) < settings.certain_candidates
-    mask = mask & (certain | (scores > PROMISING * settings.min_candidate_score_ratio * scores[:, :1]))
+    mask = mask & (certain | (scores > POLISHED_RATIO * settings.min_candidate_score_ratio * scores[:, :1]))
     scores = scores.masked_fill(~mask, -math.inf)
     poses, scores = _improved(poses, scores, mask, polished(poses, row_scorer, refinement), map_scorer)
     count = min(settings.max_candidates, scores.shape[1])

@@ -164,7 +164,7 @@ ERROR_SOURCES = Experiment(
     title="Where the error of PlückerNet comes from",
     about="PlückerNet as trained here on the pairs of Table 1, with its estimation changed in one place at a time. "
     "The paper takes the 200 most probable matches, 1,000 samples, and minimises the error over all matches within "
-    "0.5 of the best pose. A house has fewer than 200 lines in common, so that some of the 200 matches are "
+    "0.5 of the best pose. Most pairs have fewer than 200 lines in common, so that some of the 200 matches are "
     "wrong even if the network errs nowhere. Those within the threshold, such as lines next to the right ones, move "
     "the pose.",
     values=ErrorSourceValues,
