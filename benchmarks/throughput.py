@@ -17,12 +17,14 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 
 from benchmarks.harness import save
 from benchmarks.speed import pairs
+from benchmarks.throughput_profile import profile
 from plueckernet.batching import BatchRegistration, BatchRun
 from plueckernet.errors import BatchSizeWarning
 from plueckernet.estimation.settings import RegistrationSettings
@@ -31,7 +33,7 @@ from plueckernet.matchers import load_matcher
 from plueckernet.registration import register
 from plueckernet.result import RegistrationResult
 
-SIZES = {215: (16, 64, 256, 512), 300: (256,), 1000: (16, 64, 128)}  # lines a side: batch sizes
+SIZES = {215: (64, 256, 1024, 2048), 300: (1024,), 1000: (64, 256)}  # lines a side: batch sizes
 GOALS = {215: "≥ 300", 1000: "≥ 60"}
 PAIRS = {215: 24, 300: 12, 1000: 12}  # different ones
 COMPARED = 6  # pairs that are registered one at a time, too
@@ -47,10 +49,10 @@ def main() -> None:
     )
     parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES), metavar="LINES")
     parser.add_argument("--batches", type=int, nargs="*", metavar="PAIRS", help="batch sizes, the same for all sizes")
-    parser.add_argument("--profile", action="store_true", help="print which operations take the time, and no more")
+    parser.add_argument("--profile", action="store_true", help="print what takes the time, and no more")
     options = parser.parse_args()
     if options.profile:
-        profile(options)
+        profiles(options)
         return
     start, rows, compared = time.perf_counter(), [], []
     for size in options.sizes:
@@ -67,17 +69,12 @@ def main() -> None:
     save("throughput", values, ["invariant"], options.device)
 
 
-def profile(options: argparse.Namespace) -> None:
-    """Which operations of a batch take most time, on the CPU and on the device."""
+def profiles(options: argparse.Namespace) -> None:
+    """Which functions and operations of a batch take most time."""
     for size, batch_size in itertools.product(options.sizes, options.batches or (64,)):
         chosen = list(pairs("parts", size, PAIRS.get(size, 12)))
         task = list(itertools.islice(itertools.cycle(chosen), batch_size))
-        registration(options.device, batch_size, task)
-        with torch.profiler.profile() as seen:
-            registration(options.device, batch_size, task)
-        for order in ("self_cuda_time_total", "self_cpu_time_total"):
-            print(size, batch_size, order)
-            print(seen.key_averages().table(sort_by=order, row_limit=25, max_name_column_width=60))
+        profile(partial(registration, options.device, batch_size, task), f"{size} {batch_size}", options.device)
 
 
 def measured(chosen: Sequence[Maps], size: int, batch_size: int, device: str) -> dict[str, Any]:

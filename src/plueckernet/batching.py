@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -108,7 +108,7 @@ class BatchRegistration:
         self._run, self.batch_size = run, batch_size
         self.num_single = 0  # pairs that were registered by themselves
         self.stage = StageClock()  # of all batches
-        self._settings = asdict(run.settings)
+        self._settings = pickle.dumps(asdict(run.settings))  # the fastest way to copies that may be changed
 
     def results(self, pairs: Iterable[Pair]) -> Iterator[RegistrationResult]:
         """The result of each pair, in their order."""
@@ -131,14 +131,21 @@ class BatchRegistration:
         results: list[RegistrationResult | None] = []
         while len(results) < len(pairs):
             batch = pairs[len(results) : len(results) + self.batch_size]
-            try:
-                results += self._of_batch(batch)
-            except torch.OutOfMemoryError:
-                if len(batch) == 1:
-                    results.append(None)
-                else:
-                    self._halve(len(batch))
+            computed = self._within_memory(batch)
+            if computed is not None:
+                results += computed
+            elif len(batch) == 1:
+                results.append(None)
+            else:
+                self._halve(len(batch))
         return results
+
+    def _within_memory(self, batch: Sequence[LineSets]) -> list[RegistrationResult | None] | None:
+        """The results of a batch; None out of memory, with what the batch held set free."""
+        try:
+            return self._of_batch(batch)
+        except torch.OutOfMemoryError:  # whoever handles it here still holds the tensors of the batch
+            return None
 
     def _halve(self, count: int) -> None:
         self.batch_size = count // 2
@@ -233,14 +240,13 @@ class BatchRegistration:
         entry, completed = completed_round.entries[row], completed_round.completed
         if entry is None:
             return None
-        run, candidates, inlier = self._run, entry.assessment.candidates, completed.inlier[row]
-        inliers = completed.pairs[row][inlier]
+        run, candidates, inliers = self._run, entry.assessment.candidates, completed.inliers[row]
         evidence = replace(candidates[0].evidence, inliers=len(inliers))
         calibrated = run.matcher.is_calibrated
         verdict = judge(evidence, entry.assessment.weighing, (), run.settings.judgement, calibrated)
         if verdict.status is not Status.SUCCESS:
             return None
-        position, direction = completed.noise[row].tolist()
+        position, direction = completed.noise[row]
         return RegistrationResult(
             status=verdict.status,
             reason=verdict.reason,
@@ -250,8 +256,8 @@ class BatchRegistration:
             calibrated=verdict.calibrated,
             evidence=evidence,
             matches=completed.matches[row, : completed.match_counts[row]].clone(),
-            inliers=inliers,
-            residuals=completed.residuals[row][inlier],
+            inliers=inliers.clone(),
+            residuals=completed.residuals[row].clone(),
             alternatives=tuple(
                 Alternative(_owned(completed.candidates[row][column]), other.probability, other.evidence, other.group)
                 for column, other in zip(entry.columns[1:], candidates[1:], strict=True)
@@ -259,7 +265,7 @@ class BatchRegistration:
             score=evidence.score,
             noise=(position, direction),
             timings={},
-            settings=_copied(self._settings) | {"inlier_distance": completed.inlier_distances[row]},
+            settings=pickle.loads(self._settings) | {"inlier_distance": completed.inlier_distances[row]},
             seed=run.seed,
             num_lines=counts,
             matcher=run.matcher.name,
@@ -271,11 +277,6 @@ class BatchRegistration:
 def _owned(pose: Pose) -> Pose:
     """A copy that keeps no other poses alive and is no inference tensor."""
     return Pose(pose.rotation.clone(), pose.translation.clone())
-
-
-def _copied(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings that may be changed."""
-    return {name: _copied(value) if isinstance(value, dict) else value for name, value in settings.items()}
 
 
 def _read(pair: Pair) -> LineSets | None:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from plueckernet.estimation.batched.lines import take_rows
@@ -26,10 +26,9 @@ class CompletedPairs:
     candidates: Pose  # (b, c), the same of all candidates, before the final refinement
     covariance: Float[Tensor, "b 6 6"]
     centre: Float[Tensor, "b 3"]  # of the inliers
-    pairs: Int[Tensor, "b p 2"]  # of close lines
-    residuals: Float[Tensor, "b p 2"]  # of these pairs: distance in map units, angle in degrees
-    inlier: Bool[Tensor, "b p"]  # which pairs are inliers
-    noise: Float[Tensor, "b 2"]  # position in map units, direction in degrees
+    inliers: tuple[Int[Tensor, "_ 2"], ...]  # rows of lines
+    residuals: tuple[Float[Tensor, "_ 2"], ...]  # of the inliers: distance in map units, angle in degrees
+    noise: list[list[float]]  # position in map units, direction in degrees
     matches: Int[Tensor, "b k 2"]
     match_counts: list[int]
     inlier_distances: list[float]  # in map units
@@ -41,16 +40,16 @@ class CompletedPairs:
         """Computed on the device and moved to the CPU at once."""
         noise = torch.stack([refined.noise.position * maps.unit, refined.noise.direction.rad2deg()], -1)
         anchor = take_rows(maps.target.anchor, refined.rows[1]) * refined.inlier[..., None]
-        middle = anchor.sum(1) / refined.inlier.sum(-1, keepdim=True).clamp_min(1)
+        counts = refined.inlier.sum(-1)
+        middle, split = anchor.sum(1) / counts[:, None].clamp_min(1), counts.tolist()
         return CompletedPairs(
             _on_cpu(_original(refined.poses, maps)),
             _on_cpu(_original(looked_at.poses, maps)),
             _original_covariance(refined.covariance, maps).cpu(),
             (middle * maps.unit[:, None] + maps.target_offset).cpu(),
-            torch.stack(refined.rows, -1).cpu(),
-            _distances(refined, maps).cpu(),
-            refined.inlier.cpu(),
-            noise.cpu(),
+            torch.stack(refined.rows, -1)[refined.inlier].cpu().split(split),
+            _distances(refined, maps)[refined.inlier].cpu().split(split),
+            noise.tolist(),
             torch.stack([matches.source, matches.target], -1).cpu(),
             matches.mask.sum(1).tolist(),
             (maps.distance * maps.unit).tolist(),

@@ -18,16 +18,20 @@ from plueckernet.estimation.distinct import Distinctness
 from plueckernet.geometry.pose import Pose
 
 _BLOCK = 512  # poses compared at once
+_FAR = 1e9  # normalized; close to nothing
 
 
 def close_poses(
     poses: Pose, others: Pose, distance: Float[Tensor, " b"], angle: float, settings: Distinctness = Distinctness()
 ) -> Bool[Tensor, "b h k"]:
     """Which of ``h`` poses are not distinct from which of ``k`` others of the same pair of maps."""
-    cosine = (poses.rotation.flatten(-2) @ others.rotation.flatten(-2).mT - 1) / 2
-    shift = torch.cdist(poses.translation, others.translation)
-    near = shift < (settings.distance * distance)[:, None, None].to(shift.dtype)
-    return near & (cosine > math.cos(settings.angle * angle))
+    trace = poses.rotation.flatten(-2) @ others.rotation.flatten(-2).mT  # 1 + 2 cos of the angle between them
+    first, second = poses.translation, others.translation
+    ones, other_ones = torch.ones_like(first[..., :1]), torch.ones_like(second[..., :1])
+    square, other_square = (shift.square().sum(-1, keepdim=True) for shift in (first, second))
+    apart = torch.cat([-2 * first, square, ones], -1) @ torch.cat([second, other_ones, other_square], -1).mT
+    near = apart < (settings.distance * distance).square()[:, None, None].to(apart.dtype)
+    return near.logical_and_(trace > 1 + 2 * math.cos(settings.angle * angle))
 
 
 def distinct_poses(
@@ -48,8 +52,9 @@ def distinct_poses(
             if not bool((mask[:, start:].any(1) & (count < max_count)).any()):
                 break
             rows, real = _first(chosen[:, :start], int(count.max()))
-            close = close_poses(own, poses_of(poses, rows), distance, angle, settings)
-            alive = alive & ~(close & real[:, None]).any(-1)
+            others = poses_of(poses, rows)
+            others = Pose(others.rotation, others.translation.masked_fill(~real[..., None], _FAR))
+            alive = alive & ~close_poses(own, others, distance, angle, settings).any(-1)
         better = close_poses(own, own, distance, angle, settings).tril_(-1)
         chosen[:, block] = _settled(alive, better)
     chosen &= chosen.cumsum(-1) <= max_count
@@ -82,10 +87,14 @@ def compacted(poses: Pose, mask: Bool[Tensor, "b h"]) -> tuple[Pose, Bool[Tensor
 
 
 def _settled(alive: Bool[Tensor, "b h"], better: Bool[Tensor, "b h h"]) -> Bool[Tensor, "b h"]:
-    chosen = alive
+    links, chosen = better.float(), alive  # a product is read faster than a mask is combined with another
+
+    def free(others: Bool[Tensor, "b h"]) -> Bool[Tensor, "b h"]:
+        return alive & ((links @ others.float()[..., None])[..., 0] == 0)
+
     while True:
-        once = alive & ~(better & chosen[:, None]).any(-1)
-        chosen = alive & ~(better & once[:, None]).any(-1)
+        once = free(chosen)
+        chosen = free(once)
         if torch.equal(once, chosen):
             return chosen
 

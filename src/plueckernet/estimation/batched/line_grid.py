@@ -7,6 +7,7 @@ are looked at.
 from __future__ import annotations
 
 import math
+from copy import copy
 
 import torch
 from jaxtyping import Float, Int
@@ -39,9 +40,16 @@ class BatchedLineGrid:
         self._distance, self._angle = distance.float(), angle
         self._cell_size = (MARGINS_PER_CELL * self._distance).clamp_min(MIN_CELL_SIZE)
         self._patches = max(1, int(math.pi / 2 / (ANGLES_PER_PATCH * angle)))  # along an edge of a cube's face
+        self._maps = torch.arange(len(distance), device=distance.device)  # that are looked up
         self._owner = lines.mask.nonzero()[:, 0]  # the map of each line
         self._table = torch.cat([lines.direction, lines.anchor, lines.half_length[..., None]], -1)[lines.mask]
         self._numbers, self._rows = self._entries()
+
+    def of_pairs(self, rows: Int[Tensor, " r"]) -> BatchedLineGrid:
+        """That of some maps, each as often as it is asked for."""
+        some = copy(self)
+        some._maps = self._maps[rows]
+        return some
 
     def misfit(self, poses: Pose, moved: PaddedLines) -> Float[Tensor, "b h m"]:
         """Squared residual, in thresholds, of the anchor and direction of each moved line to the best line here."""
@@ -56,7 +64,7 @@ class BatchedLineGrid:
         shape, half = points.shape[:3], torch.zeros_like(points[..., 0])
         if moved.half_length is not None:
             half = half + moved.half_length[:, None]
-        owner = torch.arange(shape[0], device=half.device)[:, None, None].expand(shape).flatten()
+        owner = self._maps[:, None, None].expand(shape).flatten()
         query, line = self._close(points.flatten(0, 2), directions.flatten(0, 2), owner)
         direction, anchor, half_length = self._table[line].split([3, 3, 1], -1)
         offset = points.flatten(0, 2)[query] - anchor

@@ -163,7 +163,7 @@ class BatchedSearch:
         poses, mask, order = compacted(candidates.poses, new)
         explained = self.map_scorer.explained(poses)
         score = self.map_scorer.score(explained)
-        stand_out, chance_lines = self.map_scorer.stand_out(poses, score)
+        stand_out, chance_lines = self.map_scorer.stand_out(poses, score, mask)
         best = score.masked_fill(~mask, -torch.inf).argmax(1, keepdim=True)
         return LookedAt(
             poses,

@@ -6,7 +6,7 @@ from copy import copy
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from plueckernet.estimation.batched.line_grid import BatchedLineGrid
@@ -63,6 +63,11 @@ class _Side:
     partners: InfinitePartners | BatchedLineGrid
     occupancy: BatchedOccupancy | None  # None for infinite lines
 
+    def of_pairs(self, rows: Int[Tensor, " r"]) -> _Side:
+        """Of some pairs of maps, each as often as it is asked for."""
+        occupancy = None if self.occupancy is None else self.occupancy.of_pairs(rows)
+        return _Side(self.lines.maps(rows), self.weight[rows], self.partners.of_pairs(rows), occupancy)
+
 
 class BatchedMapScorer:
     """Scores poses on both maps of each pair."""
@@ -95,8 +100,9 @@ class BatchedMapScorer:
         if source.occupancy is None:
             sampled = torch.maximum(source.lines.count, target.lines.count) > INFINITE_LINES
             limit = torch.where(sampled, sample, INFINITE_LINES)
+            most = int(limit.max())  # of the maps of a batch, so that none is padded to more
             first, second = (
-                _explained_infinite(motion, moved.lines.sample(INFINITE_LINES, limit), moved.lines.count, other)
+                _explained_infinite(motion, moved.lines.sample(most, limit), moved.lines.count, other)
                 for motion, moved, other in ((single, source, target), (single.inverse(), target, source))
             )
             least = torch.minimum(source.lines.count, target.lines.count)[:, None].expand_as(first).float()
@@ -119,16 +125,31 @@ class BatchedMapScorer:
         prior = self._settings.score_prior * (least[0] / least[1])[:, None]
         return explained.lines.square() / (explained.expected + prior)
 
-    def stand_out(self, poses: Pose, scores: Float[Tensor, "b h"]) -> tuple[Float[Tensor, "b h"], Float[Tensor, "b h"]]:
-        """How far scores lie above those of shifted poses, and how many lines these explain."""
+    def of_pairs(self, rows: Int[Tensor, " r"]) -> BatchedMapScorer:
+        """Scores poses on some pairs of maps, each as often as it is asked for."""
+        scorer = copy(self)
+        scorer._sides = tuple(side.of_pairs(rows) for side in self._sides)
+        return scorer
+
+    def stand_out(
+        self, poses: Pose, scores: Float[Tensor, "b h"], mask: Bool[Tensor, "b h"]
+    ) -> tuple[Float[Tensor, "b h"], Float[Tensor, "b h"]]:
+        """How far scores lie above those of shifted poses, and how many lines these explain; zero where no mask is.
+
+        Most pairs of maps have one candidate and some have many: only poses that the mask selects are shifted.
+        """
+        pair, column = mask.nonzero().mT
+        result = scores.new_zeros(2, *scores.shape)
+        if not len(pair):
+            return result[0], result[1]
         shift = pose_shifts(str(poses.translation.device))[1:]  # the first is none
-        count = len(shift)
-        translation = (poses.translation[:, :, None] + shift).flatten(1, 2)
-        shifted = Pose(poses.rotation.repeat_interleave(count, 1), translation)
-        explained = self.explained(shifted, COMPARED_LINES)
-        chance = self.score(explained).unflatten(1, (-1, count))
-        deviation = chance.std(-1) + MIN_DEVIATION
-        return (scores - chance.mean(-1)) / deviation, explained.lines.unflatten(1, (-1, count)).mean(-1)
+        rotation = poses.rotation[pair, column][:, None].expand(-1, len(shift), -1, -1)
+        some = self.of_pairs(pair)
+        explained = some.explained(Pose(rotation, poses.translation[pair, column][:, None] + shift), COMPARED_LINES)
+        chance = self.score(explained)
+        result[0, pair, column] = (scores[pair, column] - chance.mean(-1)) / (chance.std(-1) + MIN_DEVIATION)
+        result[1, pair, column] = explained.lines.mean(-1)
+        return result[0], result[1]
 
     def _explained(
         self, poses: Pose, source: PaddedLines, target: PaddedLines, weights: tuple[Tensor, Tensor]
