@@ -9,6 +9,7 @@ from tests.estimation.lines_for_tests import errors
 
 import plueckernet as pn
 from plueckernet.coincidence import CoincidenceFinder, coincident_lines
+from plueckernet.data.noise import Noise
 from plueckernet.data.protocols import AnyProtocol, PaperProtocol, ScanProtocol, sample_pair, unrelated_pair
 from plueckernet.data.scenes import make_scene
 from plueckernet.errors import InputError, WorkerLostError
@@ -136,6 +137,17 @@ def test_a_piece_of_a_field_of_equal_poles_is_ambiguous():
     assert result.exchangeable > 10
     assert result.unobservable
     assert max(other.confidence for other in result.alternatives) <= result.confidence
+
+
+def test_noisy_maps_are_registered_with_a_wider_threshold():
+    noise = Noise(position=0.1, position_limit=None, direction=5.0, direction_limit=None)
+    pair = sample_pair(make_scene("outdoor", 8_000_001), PaperProtocol(noise=noise), 1)
+    result = register(pair.source, pair.target)
+    assert result.status is pn.Status.SUCCESS
+    assert result.settings["inlier_angle"] == 16
+    assert errors(result.target_T_source, pair.target_T_source) < (2.0, 0.3)
+    for settings in (RegistrationSettings(coarser=1.0), RegistrationSettings(inlier_distance=0.176)):
+        assert register(pair.source, pair.target, settings=settings).status is pn.Status.FAILED
 
 
 def test_covariance_moves_with_its_point():

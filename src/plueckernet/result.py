@@ -291,7 +291,11 @@ def assemble_result(
         unobservable=unobservable,
         matches=_owned(rows),
         timings=dict(run.seconds),
-        settings=result.settings | {"inlier_distance": maps.threshold.distance * maps.unit},
+        settings=result.settings
+        | {
+            "inlier_distance": maps.threshold.distance * maps.unit,
+            "inlier_angle": round(math.degrees(maps.threshold.angle), 9),
+        },
     )
     return _with_pose(result, assessment.candidates, maps) if assessment.candidates else result
 

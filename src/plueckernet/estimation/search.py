@@ -61,10 +61,22 @@ class Matching:
 def search_pose(
     lines: tuple[LineSet, LineSet], matching: Matching, settings: RegistrationSettings, stage: StageClock, seed: int
 ) -> RegisteredMaps:
-    """The rigid pose of two maps that have the same unit."""
+    """The rigid pose of two maps that have the same unit.
+
+    Noisy maps have few inliers within a threshold that suits most maps. Where no pose is accepted, one with a wider
+    threshold may be.
+    """
     with stage("prepare"):
-        search = PoseSearch(settings.normalize(*lines), matching, settings, stage)
-    return search.registered(search.run(seed))
+        maps = settings.normalize(*lines)
+        search = PoseSearch(maps, matching, settings, stage)
+    registered, enough = search.registered(search.run(seed)), settings.judgement.min_confidence
+    coarser = settings.coarser_than(maps) if matching.matches_parts else None  # which says that it may be asked again
+    if coarser is None or registered.assessment.weighing.presence >= enough:
+        return registered
+    with stage("prepare"):
+        search = PoseSearch(coarser.normalize(*lines), matching, coarser, stage)
+    wider = search.registered(search.run_first(seed).among(2))
+    return max(registered, wider, key=lambda result: result.assessment.weighing.confidence)
 
 
 def pose_around(
@@ -108,6 +120,10 @@ class PoseSearch:
         """The candidates after as many rounds as it takes; given normalized poses compete with them."""
         refined = self._refined(given) if given else ()
         return self._completed(self._with_family(self._searched(seed, refined)))
+
+    def run_first(self, seed: int = 0) -> Assessment:
+        """The candidates of the first rounds alone, and their family."""
+        return self._completed(self._with_family(self.first(seed)))
 
     def _searched(self, seed: int, given: Sequence[RefinedCandidate] = ()) -> Assessment:
         judgement, first = self._settings.judgement, Assessment.nothing()

@@ -58,6 +58,7 @@ class RegistrationSettings:
     inlier_angle: float = 8.0  # inlier threshold of the angle of two lines, degrees
     position_noise: float | None = None  # one sigma of a line's position; None: estimated
     direction_noise: float | None = None  # one sigma of its direction, degrees; None: estimated
+    coarser: float = 2.0  # factor of derived inlier thresholds for one more search where none is accepted; 1: none
     max_lines: int = 1000  # of each map that are matched and verified: the longest; all are refined on
     first_lines: int = 150  # of each map that are matched first: the longest; often they suffice
     max_matches: int = 800  # putative matches
@@ -76,8 +77,16 @@ class RegistrationSettings:
         check_positive(self, "inlier_distance", "inlier_angle", "position_noise", "direction_noise")
         check_at_least(self, 3, "max_lines", "first_lines")
         check_at_least(self, 2, "max_matches")
+        check_at_least(self, 1, "coarser")
         if self.up is not None:
             direction(self.up)
+
+    def coarser_than(self, maps: MapPair) -> RegistrationSettings | None:
+        """With a wider inlier threshold than that of these maps; None where the threshold was given."""
+        if self.coarser == 1 or self.inlier_distance is not None:
+            return None
+        distance = self.coarser * float(maps.unit) * maps.threshold.distance
+        return replace(self, inlier_distance=distance, inlier_angle=self.coarser * self.inlier_angle)
 
     def vertical(self, maps: MapPair) -> Float[Tensor, "3"] | None:
         """The unit vector of the vertical on the device of the maps; None where it is not known."""
