@@ -60,7 +60,7 @@ class RegistrationSettings:
     direction_noise: float | None = None  # one sigma of its direction, degrees; None: estimated
     coarser: float = 2.0  # factor of derived inlier thresholds for one more search where none is accepted; 1: none
     max_lines: int = 1000  # of each map that are matched and verified: the longest; all are refined on
-    first_lines: int = 150  # of each map that are matched first: the longest; often they suffice
+    first_lines: int = 128  # of each map that are matched first: the longest; often they suffice
     max_matches: int = 800  # putative matches
     up: tuple[float, float, float] | None = None  # the vertical of both maps; None: any rotation is searched for
     threshold: ThresholdSettings = field(default_factory=ThresholdSettings)

@@ -18,7 +18,7 @@ from plueckernet.estimation.distinct import Distinctness
 from plueckernet.geometry.pose import Pose
 
 _BLOCK = 512  # poses compared at once
-_FAR = 1e9  # normalized; close to nothing
+_BEYOND_ALL = 1e9  # normalized; close to nothing
 
 
 def close_poses(
@@ -53,7 +53,7 @@ def distinct_poses(
                 break
             rows, real = _first(chosen[:, :start], int(count.max()))
             others = poses_of(poses, rows)
-            others = Pose(others.rotation, others.translation.masked_fill(~real[..., None], _FAR))
+            others = Pose(others.rotation, others.translation.masked_fill(~real[..., None], _BEYOND_ALL))
             alive = alive & ~close_poses(own, others, distance, angle, settings).any(-1)
         better = close_poses(own, own, distance, angle, settings).tril_(-1)
         chosen[:, block] = _settled(alive, better)
