@@ -163,7 +163,7 @@ class JudgementSettings:
     min_confidence: float = 0.9
     min_inliers: int = 6  # lines; fewer coincide by chance in a few of a thousand unrelated maps of a dozen lines
     clear_confidence: float = 0.997  # of the first round, from which on no other poses are searched for
-    longest_clear_confidence: float = 0.9995  # the same of the longest lines: others may tell like places apart
+    longest_clear_confidence: float = 0.997  # the same of the first look at the longest lines
 
     def __post_init__(self) -> None:
         check_fraction(self, "min_confidence", "clear_confidence", "longest_clear_confidence")
