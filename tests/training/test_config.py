@@ -11,8 +11,8 @@ from plueckernet.training.config import parse_config
 from plueckernet.training.trainer import learning_rate
 
 SHIPPED = [
-    "invariant", "pluecker-indoor", "pluecker-outdoor", "pluecker-paper", "regression-indoor", "regression-outdoor",
-    "tiny",
+    "invariant", "invariant-small", "pluecker-indoor", "pluecker-outdoor", "pluecker-paper", "regression-indoor",
+    "regression-outdoor", "tiny",
 ]  # fmt: skip
 
 

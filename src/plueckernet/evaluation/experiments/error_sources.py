@@ -47,7 +47,7 @@ def _right_matches(method: Method, device: str) -> Estimator:
     return estimate
 
 
-def _with(**changes: float) -> Callable[[Method], Method]:
+def _with(**changes: int | float) -> Callable[[Method], Method]:
     """The published method with other settings."""
     name = "-".join(f"{key}{value:g}" for key, value in changes.items())
     return lambda method: replace(
