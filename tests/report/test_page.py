@@ -17,6 +17,7 @@ from tests.cli.helpers import chaos, house
 from plueckernet.data.protocols import ScanProtocol, unrelated_pair
 from plueckernet.data.scenes import make_scene
 from plueckernet.estimation.judgement import Status
+from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet, Pose, Similarity
 from plueckernet.geometry.pose import rotation_from_quaternion
 from plueckernet.registration import register
@@ -261,7 +262,7 @@ def test_an_ambiguous_pose_is_not_called_registered(result, pair) -> None:
 
 def test_a_result_without_candidates_makes_a_page() -> None:
     source, target = chaos(60, seed=1), chaos(60, seed=2)
-    result = register(source, target)
+    result = register(source, target, settings=RegistrationSettings(coarser=1.0))
     page = report_html(result, source, target)
     assert drawn(page)["poses"] == []
     assert "no candidate was found" in Tags(page).text
