@@ -33,6 +33,7 @@ def demo(
     from rich.console import Console
 
     from plueckernet.cli.summary import reading_rows, result_rows, rows_table
+    from plueckernet.cli.workers import fitting_threads
     from plueckernet.io.files import make_folder
     from plueckernet.registration import register
 
@@ -42,7 +43,8 @@ def demo(
     console.print("[bold]One house, scanned on Monday and on Friday, each scan in its own frame[/]\n")
     reports, truth = _maps()
     source, target = reports[0].lines, reports[1].lines
-    result = register(source, target)
+    with fitting_threads(source, target):
+        result = register(source, target)
     console.print(rows_table([*reading_rows(reports), *result_rows(result), *_error_rows(result, truth)]), "")
     _draw(console, source, target, result.rigid_pose)
     for note in _write(out, result, reports) if out is not None else []:

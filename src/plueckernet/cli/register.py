@@ -47,6 +47,7 @@ def register(
     from plueckernet.cli.maps import ReadingOptions, read_pair
     from plueckernet.cli.outputs import RegistrationOutputs
     from plueckernet.cli.progress import slow_bar, unit_warnings_on_stderr
+    from plueckernet.cli.workers import fitting_threads
     from plueckernet.matchers import load_matcher
     from plueckernet.stages import STAGES
 
@@ -59,7 +60,7 @@ def register(
     reports = read_pair((source, target), ReadingOptions(from_format, lod, types, storey, quiet))
     lines = reports[0].lines, reports[1].lines
     bar = slow_bar(f"registering {len(lines[0])} to {len(lines[1])} lines")
-    with bar as progress, unit_warnings_on_stderr(quiet):
+    with bar as progress, unit_warnings_on_stderr(quiet), fitting_threads(*lines):
         result = registration.register(
             *lines, matcher=line_matcher, settings=chosen, seed=seed, device=device, scale=scale, up=vertical,
             on_stage=lambda stage: progress(STAGES.index(stage) / len(STAGES), stage),

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from plueckernet.geometry import LineSet
     from plueckernet.parallel import Executor
+
+_SMALL = 1000  # lines of a map
 
 RayOption = Annotated[
     str | None,
@@ -19,6 +24,23 @@ RayOption = Annotated[
 WorkersOption = Annotated[
     int | None, typer.Option(min=1, help="Workers, of one thread each.", show_default="1; with --ray all")
 ]
+
+
+@contextmanager
+def fitting_threads(*maps: LineSet) -> Iterator[None]:
+    """One thread for small maps, unless OMP_NUM_THREADS says how many.
+
+    Their operations are many and small. On a busy machine several threads wait for each other longer than they compute.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    if max(map(len, maps)) <= _SMALL and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def few_or_chosen(workers: int | None, ray: str | None) -> Executor:
