@@ -34,18 +34,18 @@ export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test other test-other heavy gpu gpu-site lint docs bench fuzz clean
+.PHONY: help demo test kernels other test-other heavy gpu gpu-site lint docs bench fuzz clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(CORE) ## Register two line maps of one house, scanned in different frames
+demo: $(CORE) kernels ## Register two line maps of one house, scanned in different frames
 	$(BIN)/plueckernet demo --out demo
 
 # One thread for each of the two workers: more only fight for the cores. Tests of functions check every array in a
 # signature against its declared dtype and shape. Whole programs run as users run them, two to four times faster.
 # Status 5 of pytest: PYTEST_ARGS selected no test of this kind.
-test: $(DEV) ## Run the tests in a random order (SHUFFLE=7 repeats one, PYTEST_ARGS="-k pose" runs some)
+test: $(DEV) kernels ## Run the tests in a random order (SHUFFLE=7 repeats one, PYTEST_ARGS="-k pose" runs some)
 	$(PYTEST) --jaxtyping-packages=plueckernet,beartype.beartype $(addprefix --ignore=,$(PROGRAMS)) || [ $$? -eq 5 ]
 	$(PYTEST) $(PROGRAMS) || [ $$? -eq 5 ]
 
@@ -54,11 +54,15 @@ test-other: other ## Run the core tests with another Python (PYTHON_OTHER=3.12)
 	@if [ ! -e $(OTHER_INSTALLED) ]; then echo "skipped: there is no Python $(PYTHON_OTHER) here"; else \
 	    OMP_NUM_THREADS=1 $(OTHER)/bin/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS) $(OTHER_TESTS); fi
 
+# Installing compiles them, too; this does it again where their sources have changed.
+kernels: ## Compile the kernels in C, if there is a compiler
+	@$(BIN)/python src/plueckernet/kernels/building.py || true
+
 other: ## Set up .venv-3.13 for the tests with another Python
 	@if ! $(FIND_OTHER) >/dev/null; then echo "there is no Python $(PYTHON_OTHER) here: its tests will be skipped"; \
 	    else $(MAKE) --no-print-directory $(OTHER_INSTALLED); fi
 
-gpu: $(DEV) ## Run the tests of the GPU on this machine; without one they are skipped
+gpu: $(DEV) kernels ## Run the tests of the GPU on this machine; without one they are skipped
 	$(BIN)/python -m pytest -m gpu tests/gpu $(PYTEST_ARGS)
 
 # Of a machine that has PyTorch and the dependencies of the package, but no pytest and no network.
@@ -79,7 +83,7 @@ lint: $(DEV) ## Check format, style, types and the direction of imports
 docs: $(DEV) ## Build the documentation into build/site; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-bench: $(DEV) ## Run the benchmarks and write benchmarks/results
+bench: $(DEV) kernels ## Run the benchmarks and write benchmarks/results
 	$(BIN)/python -m benchmarks
 
 # Each reader in a process of its own; counts and inputs that failed are in build/fuzz.

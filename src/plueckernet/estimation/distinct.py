@@ -12,6 +12,8 @@ from torch import Tensor
 
 from plueckernet.estimation.scoring import InlierThreshold
 from plueckernet.geometry.pose import Pose
+from plueckernet.kernels.distinct import distinct_rows
+from plueckernet.kernels.library import compiled
 from plueckernet.settings import check_positive
 
 _BLOCK = 500  # poses compared at once
@@ -76,6 +78,9 @@ def distinct_poses(
     poses = poses.to(torch.float32)  # half the time, and precise enough for the threshold
     order = scores.argsort(descending=True, stable=True)
     order = order[scores[order] > 0]
+    if compiled(poses.rotation):
+        limits = 1 + 2 * math.cos(settings.angle * threshold.angle), (settings.distance * threshold.distance) ** 2
+        return order[distinct_rows(poses.rotation[order], poses.translation[order], limits, max_count)]
     chosen = order[:0]
     for block in order.split(_BLOCK):
         block = block[~close_to_any(poses[block], poses[chosen], threshold, settings)]

@@ -1,0 +1,75 @@
+"""Compile the C sources beside this file: ``python -m plueckernet.kernels.building``, which installing does by itself.
+
+The library has a hash of the sources in its name, so that one of other sources is never loaded. There is one for any
+CPU of the architecture and, on x86-64, one for CPUs with AVX2. Nothing but this folder and a C compiler is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+_SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
+_FLAGS = ("-std=c11", "-O3", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-Wall")
+_VARIANTS = {"": (), "-avx2": ("-march=x86-64-v3", "-mtune=generic")}  # by the name's ending
+_COMPILERS = ("cc", "gcc", "clang")
+
+
+def library_path(variant: str = "") -> Path:
+    """Where the library of the present sources is, or would be."""
+    digest = hashlib.sha256()
+    for path in sorted([*FOLDER.glob("*.c"), *FOLDER.glob("*.h")]):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return FOLDER / f"_kernels-{digest.hexdigest()[:12]}{variant}{_SUFFIX}"
+
+
+def variants() -> tuple[str, ...]:
+    """The kinds of libraries for the architecture of this machine, the most general first."""
+    return tuple(_VARIANTS) if platform.machine().lower() in ("x86_64", "amd64") else ("",)
+
+
+def compiler() -> list[str] | None:
+    """The command of a C compiler: that of the variable CC, the system's, or Zig's from PyPI; None without any."""
+    if os.environ.get("CC"):
+        return shlex.split(os.environ["CC"])
+    for name in _COMPILERS:
+        if shutil.which(name):
+            return [name]
+    return [sys.executable, "-m", "ziglang", "cc"] if importlib.util.find_spec("ziglang") else None
+
+
+def build() -> list[Path]:
+    """Compile what is missing and remove libraries of other sources; returns all libraries, none without a compiler."""
+    command, paths = compiler(), [library_path(variant) for variant in variants()]
+    if command is None and not all(path.exists() for path in paths):
+        return []
+    for variant, path in zip(variants(), paths, strict=True):
+        if not path.exists() and command is not None:
+            _compile([*command, *_FLAGS, *_VARIANTS[variant]], path)
+    for path in FOLDER.glob(f"_kernels-*{_SUFFIX}"):
+        if path not in paths:
+            path.unlink()
+    return paths
+
+
+def _compile(command: list[str], path: Path) -> None:
+    """Written to a name of its own first, so that no process loads half a library."""
+    unfinished = path.with_name(f"unfinished-{os.getpid()}-{path.name}")
+    try:
+        subprocess.run([*command, *map(str, sorted(FOLDER.glob("*.c"))), "-lm", "-o", str(unfinished)], check=True)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    built = build()
+    sys.exit(None if built else "no C compiler was found; NumPy and PyTorch compute everything, more slowly")
