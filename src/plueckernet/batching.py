@@ -230,9 +230,12 @@ class BatchRegistration:
             whole = looked_at.regular & lonely & refined.supported & refined.determined
             completed = CompletedPairs.of(maps, looked_at, look.matches, refined)
             complete = (whole.cpu() & firm).tolist()
-        enough = max(enough, settings.judgement.min_confidence)
-        clear = [entry.assessment.weighing.confidence >= enough for entry in entries]
-        used = [entry if fine and sure else None for entry, fine, sure in zip(entries, complete, clear, strict=True)]
+        judgement = settings.judgement
+        clear = [entry.assessment.is_clear(enough, judgement) for entry in entries]
+        used = [
+            entry if fine and sure and not entry.assessment.rivals(judgement) else None
+            for entry, fine, sure in zip(entries, complete, clear, strict=True)
+        ]
         return _Round(list(rows), clear, used, completed)
 
     def _result(self, completed_round: _Round, row: int, counts: tuple[int, int]) -> RegistrationResult | None:
