@@ -43,8 +43,9 @@ def best_partners(poses: Pose, source: AnchoredLines, target: AnchoredLines, thr
 
 
 def line_arrays(lines: AnchoredLines) -> LineArrays:
-    """What kernels know of lines."""
-    return LineArrays(lines.anchor, lines.lines.direction, lines.half_length)
+    """What kernels know of lines, in single precision."""
+    half_length = None if lines.half_length is None else lines.half_length.float()
+    return LineArrays(lines.anchor.float(), lines.lines.direction.float(), half_length)
 
 
 def _is_compiled(poses: Pose, source: AnchoredLines, target: AnchoredLines) -> bool:
