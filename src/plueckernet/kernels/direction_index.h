@@ -29,12 +29,18 @@ static inline int limited(float value, int count)
 /* Where the line of a direction passes through the faces of a cube; opposite directions have the same patch. */
 static inline int direction_patch(float x, float y, float z, int patches)
 {
-    float ax = fabsf(x), ay = fabsf(y), az = fabsf(z);
-    int is_x = (ax >= ay) & (ax >= az), is_y = ay >= az; /* the latter if it is not x */
-    float main = is_x ? x : is_y ? y : z, first = is_x ? y : is_y ? z : x, second = is_x ? z : is_y ? x : y;
+    float ax = fabsf(x), ay = fabsf(y), az = fabsf(z), main = z, first = x, second = y;
+    int is_y = ay >= az, is_x = (ax >= ay) & (ax >= az), axis = 2; /* one after the other, without branches */
+    main = is_y ? y : main;
+    first = is_y ? z : first;
+    second = is_y ? x : second;
+    axis = is_y ? 1 : axis;
+    main = is_x ? x : main;
+    first = is_x ? y : first;
+    second = is_x ? z : second;
+    axis = is_x ? 0 : axis;
     float scale = 0.5f * (float)patches;
     int u = limited((first / main + 1) * scale, patches), v = limited((second / main + 1) * scale, patches);
-    int axis = is_x ? 0 : is_y ? 1 : 2;
     return (axis * patches + u) * patches + v;
 }
 

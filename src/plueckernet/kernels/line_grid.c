@@ -136,13 +136,6 @@ static int64_t power_above(int64_t number)
     return power;
 }
 
-/* The place of a cell among those that are occupied. */
-static int32_t occupied_place(const LineGrid *grid, uint32_t number)
-{
-    uint64_t below = ((uint64_t)1 << (number & 63)) - 1;
-    return grid->rank[number >> 6] + __builtin_popcountll(grid->bits[number >> 6] & below);
-}
-
 /* The rows of each occupied cell, one cell after the other. */
 static int sort_entries(LineGrid *grid, Collection *collection)
 {

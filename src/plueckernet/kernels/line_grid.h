@@ -25,8 +25,7 @@ static inline int32_t floored(float value)
 {
     value = value > -1e9f ? value : -1e9f; /* also of NaN */
     value = value < 1e9f ? value : 1e9f;
-    int32_t whole = (int32_t)value;
-    return whole - ((float)whole > value);
+    return (int32_t)floorf(value);
 }
 
 static inline uint32_t cube_number(int32_t x, int32_t y, int32_t z)
@@ -39,16 +38,16 @@ static inline uint32_t cell_number(uint32_t cube, int patch)
     return ((uint32_t)patch * 49979693u) ^ cube;
 }
 
-/* The rows of the lines in a cell: how many, and where they start. */
-static inline int32_t lines_in_cell(const LineGrid *grid, uint32_t number, const int32_t **rows)
+static inline int has_lines(const LineGrid *grid, uint32_t number)
 {
-    uint32_t word = number >> 6, bit = number & 63;
-    uint64_t bits = grid->bits[word];
-    if (!(bits >> bit & 1))
-        return 0;
-    int32_t cell = grid->rank[word] + __builtin_popcountll(bits & (((uint64_t)1 << bit) - 1));
-    *rows = grid->rows + grid->start[cell];
-    return grid->start[cell + 1] - grid->start[cell];
+    return (int)(grid->bits[number >> 6] >> (number & 63) & 1);
+}
+
+/* The place of a cell among those that have lines. */
+static inline int32_t occupied_place(const LineGrid *grid, uint32_t number)
+{
+    uint64_t below = ((uint64_t)1 << (number & 63)) - 1;
+    return grid->rank[number >> 6] + __builtin_popcountll(grid->bits[number >> 6] & below);
 }
 
 #endif

@@ -115,12 +115,14 @@ typedef struct {
     LineColumns moved; /* its half lengths are not used */
     uint32_t *cell;    /* in the grid of the other map */
     int32_t *covered;  /* cells of three points in the occupancy of the other map, one point after the other */
+    int32_t *occupied; /* lines in cells of the grid that are not empty */
+    int32_t *begin, *end; /* of the rows in the cell of each of them */
     float *square;
 } Sample;
 
 static int sample_lines(Sample *sample, const MapSide *side, int64_t count, int64_t other_count)
 {
-    int64_t padded = padded_count(count), fields = 2 * COLUMN_FIELDS + 5;
+    int64_t padded = padded_count(count), fields = 2 * COLUMN_FIELDS + 8;
     sample->count = count;
     sample->padded = padded;
     float *memory = calloc((size_t)(fields * padded + padded_count(other_count) + 1), sizeof(float));
@@ -131,7 +133,10 @@ static int sample_lines(Sample *sample, const MapSide *side, int64_t count, int6
     sample->weight = memory + 2 * COLUMN_FIELDS * padded;
     sample->cell = (uint32_t *)(sample->weight + padded);
     sample->covered = (int32_t *)(sample->weight + 2 * padded);
-    sample->square = sample->weight + 5 * padded;
+    sample->occupied = sample->covered + 3 * padded;
+    sample->begin = sample->occupied + padded;
+    sample->end = sample->begin + padded;
+    sample->square = sample->weight + 8 * padded;
     for (int64_t k = 0; k < count; k++) {
         const float *line = side->lines + PARTNER_FIELDS * (k * side->count / count);
         set_column(&sample->lines, k, line, line + 3, line[6], 1);
@@ -180,43 +185,73 @@ static void find_cells(Sample *sample, const MapSide *other)
         }
 }
 
-/* How well a moved segment fits the best line in its cell: 1 - r^2, or 0. */
-static float best_fit_in_cell(const Sample *sample, int64_t k, const MapSide *other)
+/* How well a moved segment fits the best of some lines: 1 - r^2, or 0. */
+static float best_fit(const Sample *sample, int32_t k, const MapSide *other, const int32_t *rows, int32_t count)
 {
-    const int32_t *rows = NULL;
-    int32_t count = lines_in_cell(&other->grid, sample->cell[k], &rows);
     const LineColumns *moved = &sample->moved;
+    const float x = moved->x[k], y = moved->y[k], z = moved->z[k], half = sample->lines.half[k];
+    const float dx = moved->dx[k], dy = moved->dy[k], dz = moved->dz[k];
     const float distance = other->threshold.distance, angle = other->threshold.angle;
+    const float distance_weight = 1 / (distance * distance), angle_weight = 1 / (angle * angle);
     float best = 0;
     for (int32_t j = 0; j < count; j++) {
-        const float *line = other->partners + PARTNER_FIELDS * rows[j];
-        float x = moved->x[k] - line[0], y = moved->y[k] - line[1], z = moved->z[k] - line[2];
-        float along = x * line[3] + y * line[4] + z * line[5];
-        float cosine = moved->dx[k] * line[3] + moved->dy[k] * line[4] + moved->dz[k] * line[5];
-        float across = x * x + y * y + z * z - along * along;
-        float gap = fabsf(along) - line[6] - sample->lines.half[k];
-        across = (across < 0 ? 0 : across) + (gap < 0 ? 0 : gap * gap);
-        float fit = 1 - across / (distance * distance) - (1 - cosine * cosine) / (angle * angle);
-        if (fit > best && !(other->threshold.directed && cosine < 0))
-            best = fit;
+        const float *line = other->partners + PARTNER_FIELDS * (int64_t)rows[j];
+        float ox = x - line[0], oy = y - line[1], oz = z - line[2];
+        float along = ox * line[3] + oy * line[4] + oz * line[5];
+        float cosine = dx * line[3] + dy * line[4] + dz * line[5];
+        float across = ox * ox + oy * oy + oz * oz - along * along, gap = fabsf(along) - line[6] - half;
+        across = across < 0 ? 0 : across;
+        gap = gap < 0 ? 0 : gap;
+        float fit = 1 - (across + gap * gap) * distance_weight - (1 - cosine * cosine) * angle_weight;
+        fit = other->threshold.directed && cosine < 0 ? 0 : fit;
+        best = fit > best ? fit : best;
     }
     return best;
 }
 
-/* Segments of a sample that a pose explains, and how many are expected to be. */
+/* The lines in cells that are not empty, and the rows of these cells; returns how many lines. All lines are looked up
+   before any of them is compared, so that the memory is not waited for line by line. */
+static int32_t find_occupied(Sample *sample, const LineGrid *grid)
+{
+    int32_t count = 0;
+    for (int32_t k = 0; k < sample->count; k++) {
+        sample->occupied[count] = k;
+        count += has_lines(grid, sample->cell[k]);
+    }
+    for (int32_t i = 0; i < count; i++) {
+        int32_t cell = occupied_place(grid, sample->cell[sample->occupied[i]]);
+        sample->begin[i] = grid->start[cell];
+        sample->end[i] = grid->start[cell + 1];
+        __builtin_prefetch(grid->rows + sample->begin[i]);
+    }
+    return count;
+}
+
+static float coverage(const Sample *sample, int64_t k, const Occupancy *occupancy)
+{
+    const int32_t *cell = sample->covered + k;
+    int64_t next = sample->padded;
+    int inside = is_occupied(occupancy, cell[0]) + is_occupied(occupancy, cell[next]) +
+                 is_occupied(occupancy, cell[2 * next]);
+    return (float)inside * (1.0f / 3);
+}
+
+/* Segments of a sample that a pose explains, and how many are expected to be: those that are covered or fit. */
 static void count_segments(Sample *sample, const float *rotation, const float *translation, const MapSide *other,
                            float *explained, float *expected)
 {
     double fits = 0, covers = 0;
     move_sample(sample, rotation, translation);
     find_cells(sample, other);
-    const int32_t *cells = sample->covered;
-    for (int64_t k = 0; k < sample->count; k++) {
-        int inside = is_occupied(other->occupancy, cells[k]) + is_occupied(other->occupancy, cells[sample->padded + k]) +
-                     is_occupied(other->occupancy, cells[2 * sample->padded + k]);
-        float fit = best_fit_in_cell(sample, k, other), coverage = (float)inside / 3;
+    for (int64_t k = 0; k < sample->count; k++)
+        covers += (double)(coverage(sample, k, other->occupancy) * sample->weight[k]);
+    int32_t count = find_occupied(sample, &other->grid);
+    for (int32_t i = 0; i < count; i++) {
+        int32_t k = sample->occupied[i], begin = sample->begin[i];
+        float fit = best_fit(sample, k, other, other->grid.rows + begin, sample->end[i] - begin);
+        float more = fit - coverage(sample, k, other->occupancy);
         fits += (double)(fit * sample->weight[k]);
-        covers += (double)((coverage > fit ? coverage : fit) * sample->weight[k]);
+        covers += more > 0 ? (double)(more * sample->weight[k]) : 0;
     }
     *explained = (float)fits;
     *expected = (float)covers;
