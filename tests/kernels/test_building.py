@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.kernels.helpers import needs_kernels
 
 import plueckernet
 from plueckernet.kernels import building
-from tests.kernels.helpers import needs_kernels
 
 SOURCES = Path(plueckernet.__file__).parents[1]
 LOADED = "from plueckernet.kernels.library import compiled; print(compiled())"

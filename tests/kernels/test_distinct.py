@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.kernels.helpers import needs_kernels
 
 from plueckernet.estimation import distinct
 from plueckernet.estimation.scoring import InlierThreshold
 from plueckernet.geometry import Pose
-from tests.kernels.helpers import needs_kernels
 
 THRESHOLD = InlierThreshold(0.1, 0.14)
 

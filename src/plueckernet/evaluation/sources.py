@@ -103,7 +103,7 @@ def file_hash(path: Path) -> str:
 
 def _compiled_code(closure: _Closure, tree: SourceTree) -> Iterator[tuple[Path, str]]:
     """C sources of modules and the headers beside them, with a hash of each without comments and layout."""
-    paths = {path for part in closure.parts if (path := tree.path(part.module)) and path.with_suffix(".c").is_file()}
+    paths = {path for item in closure.parts if (path := tree.path(item.module)) and path.with_suffix(".c").is_file()}
     files = {path.with_suffix(".c") for path in paths} | {
         header for path in paths for header in path.parent.glob("*.h")
     }
