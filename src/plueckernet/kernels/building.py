@@ -51,19 +51,23 @@ def build() -> list[Path]:
     command, paths = compiler(), [library_path(variant) for variant in variants()]
     for variant, path in zip(variants(), paths, strict=True):
         if not path.exists() and command is not None:
-            _compile([*command, *_FLAGS, *_VARIANTS[variant]], path)
+            compile_library(path, *_VARIANTS[variant])
     for path in FOLDER.glob(f"_kernels-*{_SUFFIX}"):
         if path not in paths:
             path.unlink()
     return [path for path in paths if path.exists()]
 
 
-def _compile(command: list[str], path: Path) -> None:
-    """Written to a name of its own first, so that no process loads half a library; a compiler that fails says why."""
+def compile_library(path: Path, *flags: str) -> None:
+    """Compile with further flags; a compiler that fails says why and leaves no file.
+
+    The file gets its name when it is complete, so that no process loads half a library.
+    """
     unfinished = path.with_name(f"unfinished-{os.getpid()}-{path.name}")
     sources = map(str, sorted(FOLDER.glob("*.c")))
     try:
-        if subprocess.run([*command, *sources, "-lm", "-o", str(unfinished)], check=False).returncode == 0:
+        command = [*(compiler() or ["cc"]), *_FLAGS, *flags, *sources, "-lm", "-o", str(unfinished)]
+        if subprocess.run(command, check=False).returncode == 0:
             unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)

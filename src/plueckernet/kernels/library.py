@@ -13,16 +13,21 @@ from plueckernet.kernels.building import library_path, variants
 if TYPE_CHECKING:
     from torch import Tensor
 
-SWITCH = "PLUECKERNET_KERNELS"  # environment variable; "off": NumPy and PyTorch compute everything
+SWITCH = (
+    "PLUECKERNET_KERNELS"  # environment variable; "off": NumPy and PyTorch compute everything; or the file of a library
+)
 POINTER, INTEGER, DOUBLE, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_float
 
 
 @cache
 def _library() -> ctypes.CDLL | None:
     """The fastest library that this CPU can run."""
+    chosen = os.environ.get(SWITCH, "")
     general, *faster = (library_path(variant) for variant in variants())
-    if os.environ.get(SWITCH, "").lower() == "off" or not general.exists():
+    if chosen.lower() == "off" or not (chosen or general.exists()):
         return None
+    if chosen:
+        return ctypes.CDLL(chosen)
     library = ctypes.CDLL(str(general))
     runnable = [path for path in faster if path.exists()] if library.has_avx2() else []
     return ctypes.CDLL(str(runnable[-1])) if runnable else library
