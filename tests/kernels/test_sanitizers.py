@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.kernels.helpers import needs_kernels
 
 from plueckernet.kernels.building import compile_library
 from plueckernet.kernels.library import SWITCH
-from tests.kernels.helpers import needs_kernels
 
 ROOT = Path(__file__).parents[2]
 FLAGS = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer")
