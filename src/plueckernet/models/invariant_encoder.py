@@ -31,7 +31,6 @@ from plueckernet.models.line_invariants import (
 )
 from plueckernet.models.mlp import MLP
 from plueckernet.models.neighbours import gather_lines, nearest_neighbours
-from plueckernet.models.packed import SetEdges
 from plueckernet.models.prepared_weights import PreparedWeights
 
 _RADII = (1.0, 3.0, 9.0)  # Gaussian radii of the averages over edges, in units of the scale; filters use the middle one
@@ -103,21 +102,20 @@ class InvariantEncoder(nn.Module):
         x = x if mask is None else x * mask[..., None].to(x.dtype)
         return x, [Edges(layer_bias, filters, placed.neighbours) for layer_bias in bias.split(self.config.heads, 1)]
 
-    def packed(self, lines: LineSet, real: Sequence[Int[Tensor, " _"]]) -> tuple[Tensor, list[list[SetEdges]]]:
+    def packed(self, lines: LineSet, real: Sequence[Int[Tensor, " _"]]) -> tuple[Tensor, list[Tensor]]:
         """Encode sets without their padding, for inference on a CPU.
 
-        ``real`` has the indices of the lines of each set. Returns the features of all lines, set after set, and for
-        each set the edges of all layers.
+        ``real`` has the indices of the lines of each set. Returns the features of all lines, set after set, and of
+        each set the edges ``(channels, n, n)``: biases of all layers, then filters.
         """
-        placed = self._placed(lines)
-        blocks, edges = EdgeBlocks(self._edge_weights(placed.mode)), []
+        placed, edges = self._placed(lines), []
+        blocks = EdgeBlocks(self._edge_weights(placed.mode))
         pooled = self.head.weight.new_zeros(*placed.centred.along.shape, len(self.radii) * self.config.edge_channels)
         for i, index in enumerate(real):
-            products = edge_products(CentredLines(*(value[i, index] for value in placed.centred)))
             channels = self.head.weight.new_empty(sum(self._channels()), len(index), len(index))
-            pooled[i, index] = blocks.channels_of_set(products, channels)
-            bias, filters = channels.split(self._channels())
-            edges.append([SetEdges(of_layer, filters) for of_layer in bias.split(self.config.heads)])
+            centred = CentredLines(*(value[i, index] for value in placed.centred))
+            pooled[i, index] = blocks.channels_of_set(centred, channels)
+            edges.append(channels)
         x = self._line_features(pooled, lines, placed)
         return torch.cat([x[i, index] for i, index in enumerate(real)]), edges
 

@@ -20,7 +20,7 @@ from plueckernet.geometry import LineSet
 from plueckernet.models.attention import AttentionConfig, MessageLayer, other_half
 from plueckernet.models.invariant_encoder import InvariantEncoder, InvariantEncoderConfig
 from plueckernet.models.mlp import MLP, Style
-from plueckernet.models.packed import PackedLayer, pass_messages
+from plueckernet.models.packed import PackedLayers
 from plueckernet.models.pluecker_encoder import PlueckerEncoder, PlueckerEncoderConfig
 from plueckernet.models.prepared_weights import PreparedWeights
 from plueckernet.models.transport import SinkhornConfig, masked_log_softmax, pairwise_distance, sinkhorn
@@ -221,11 +221,14 @@ class InvariantTrunk(nn.Module):
         real = [torch.arange(n)] * sets if lines.mask is None else [row.nonzero()[:, 0] for row in lines.mask]
         features = self.encoder.head.weight.new_zeros(sets, n, self.channels)
         with torch.inference_mode():  # operations are many and small
-            layers = self._prepared.get(self.layers, "layers", lambda: [PackedLayer(layer) for layer in self.layers])
-            packed = pass_messages(layers, *self.encoder.packed(lines, real), self.cross_attention)
+            packed = self._packed_layers().pass_messages(*self.encoder.packed(lines, real))
             for i, (index, rows) in enumerate(zip(real, packed.split([len(index) for index in real]), strict=True)):
                 features[i, index] = rows
         return features
+
+    def _packed_layers(self) -> PackedLayers:
+        cross = self.cross_attention
+        return self._prepared.get(self.layers, "layers", lambda: PackedLayers(self.layers, cross_attention=cross))
 
 
 class MatchHead(nn.Module):
