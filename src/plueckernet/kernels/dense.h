@@ -5,7 +5,12 @@
 
 #include "kernels.h"
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("fp-contract=fast") /* a product and a sum are one instruction, as Clang has it anyway */
+#endif
+
 #define PANEL 16
+#define NORM_EPSILON 1e-5f
 #ifdef __AVX__
 #define LANES 8
 #define TILE_ROWS 6 /* times two vectors of a panel: as many sums as there are registers for */
@@ -208,10 +213,17 @@ HELPER void pack_inputs(int64_t in, int64_t out, const float *rows, int64_t stri
     }
 }
 
-/* The layer norm of every row with its weights and biases, then the activation. */
-HELPER void normalize_and_activate(int64_t rows, int64_t size, float *x, int64_t stride, const float *weight,
-                                   const float *bias, float epsilon)
+/* The weights and biases of a layer norm. */
+typedef struct {
+    int64_t size;
+    const float *weight, *bias;
+} Norm;
+
+/* The layer norm of every row, then the activation. */
+HELPER void normalize_and_activate(const Norm *norm, int64_t rows, float *x, int64_t stride)
 {
+    int64_t size = norm->size;
+    const float *weight = norm->weight, *bias = norm->bias;
     for (int64_t row = 0; row < rows; row++, x += stride) {
         float mean = 0, variance = 0;
 #pragma omp simd reduction(+ : mean)
@@ -221,11 +233,26 @@ HELPER void normalize_and_activate(int64_t rows, int64_t size, float *x, int64_t
 #pragma omp simd reduction(+ : variance)
         for (int64_t i = 0; i < size; i++)
             variance += (x[i] - mean) * (x[i] - mean);
-        float factor = 1.0f / sqrtf(variance / size + epsilon);
+        float factor = 1.0f / sqrtf(variance / size + NORM_EPSILON);
 #pragma omp simd
         for (int64_t i = 0; i < size; i++)
             x[i] = gelu_of((x[i] - mean) * factor * weight[i] + bias[i]);
     }
+}
+
+/* A matrix with its bias from a place in memory, which moves behind them. */
+HELPER Layer next_layer(const float **memory, int64_t in, int64_t out, int has_bias)
+{
+    Layer layer = {in, out, *memory, has_bias ? *memory + in * padded(out) : NULL};
+    *memory += (in + has_bias) * padded(out);
+    return layer;
+}
+
+HELPER Norm next_norm(const float **memory, int64_t size)
+{
+    Norm norm = {size, *memory, *memory + padded(size)};
+    *memory += 2 * padded(size);
+    return norm;
 }
 
 #endif

@@ -5,6 +5,7 @@
 #include "dense.h"
 
 #define TILE 8
+#define BLOCK 64 /* lines, a multiple of a tile */
 #define PAIRS (TILE * TILE)
 #define FUNCTIONS 5
 #define TABLE_ROWS 1024
@@ -218,6 +219,16 @@ static void compute_tile(const EdgeWork *work, int64_t row, int64_t column)
     }
 }
 
+/* Tiles on and above the diagonal; they are written in blocks because the pages of all planes are many. */
+static void compute_block(const EdgeWork *work, int64_t row, int64_t column)
+{
+    int64_t n = work->sizes.n, last_row = row + BLOCK < n ? row + BLOCK : n;
+    int64_t last_column = column + BLOCK < n ? column + BLOCK : n;
+    for (int64_t i = row; i < last_row; i += TILE)
+        for (int64_t j = i > column ? i : column; j < last_column; j += TILE)
+            compute_tile(work, i, j);
+}
+
 /* Sums become averages, and filters sum to one. */
 static void divide_by_totals(const EdgeWork *work)
 {
@@ -254,9 +265,9 @@ KERNEL int32_t edge_channels(const EdgeSizes *sizes, const EdgeWeights *weights,
     work.hidden = work.first + edges * sizes->width;
     work.head = work.hidden + edges * sizes->width;
     memset(pooled, 0, sizeof(float) * n * radii * sizes->width);
-    for (int64_t row = 0; row < n; row += TILE)
-        for (int64_t column = row; column < n; column += TILE)
-            compute_tile(&work, row, column);
+    for (int64_t row = 0; row < n; row += BLOCK)
+        for (int64_t column = row; column < n; column += BLOCK)
+            compute_block(&work, row, column);
     divide_by_totals(&work);
     free(memory);
     return 0;

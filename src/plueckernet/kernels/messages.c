@@ -1,8 +1,7 @@
 /* Message passing between the lines of maps: models/packed.py. */
 #include "dense.h"
 
-#define EPSILON 1e-5f /* of the layer norm */
-#define BLOCK 48      /* queries at once: a multiple of the rows of a tile */
+#define BLOCK 48 /* queries at once: a multiple of the rows of a tile */
 
 typedef struct {
     int64_t channels, heads, filters, layers, cross, sets; /* layers of self and, if `cross`, of cross attention */
@@ -11,7 +10,7 @@ typedef struct {
 /* The weights of a layer, which follow each other in memory. */
 typedef struct {
     Layer project, first, second;
-    const float *norm, *norm_bias;
+    Norm norm;
 } MessageWeights;
 
 typedef struct {
@@ -20,22 +19,12 @@ typedef struct {
     float *rows, *projected, *hidden, *keys, *values, *logits, *message, *factor;
 } MessageWork;
 
-/* A matrix with its bias from a place in memory, which moves behind them. */
-static Layer next_layer(const float **memory, int64_t in, int64_t out, int has_bias)
-{
-    Layer layer = {in, out, *memory, has_bias ? *memory + in * padded(out) : NULL};
-    *memory += (in + has_bias) * padded(out);
-    return layer;
-}
-
 static MessageWeights next_weights(const float **memory, int64_t c, int parts)
 {
     MessageWeights weights;
     weights.project = next_layer(memory, c, (1 + parts) * c, 0);
     weights.first = next_layer(memory, parts * c, 2 * c, 1);
-    weights.norm = *memory;
-    weights.norm_bias = *memory + padded(2 * c);
-    *memory += 2 * padded(2 * c);
+    weights.norm = next_norm(memory, 2 * c);
     weights.second = next_layer(memory, 2 * c, c, 1);
     return weights;
 }
@@ -111,7 +100,7 @@ static void update_rows(const MessageWork *work, const MessageWeights *weights, 
         int64_t count = lines - start < BLOCK ? lines - start : BLOCK;
         float *rows = work->rows + start * work->stride;
         apply_layer(&weights->first, count, rows, work->stride, work->hidden, width);
-        normalize_and_activate(count, 2 * c, work->hidden, width, weights->norm, weights->norm_bias, EPSILON);
+        normalize_and_activate(&weights->norm, count, work->hidden, width);
         apply_layer(&weights->second, count, work->hidden, width, work->message, padded(c));
         for (int64_t i = 0; i < count; i++)
             for (int64_t k = 0; k < c; k++)

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from plueckernet.kernels.library import INTEGER, POINTER, function
-from plueckernet.kernels.panels import padded_vector, panels
+from plueckernet.kernels.panels import in_memory
 
 _pass_messages = function("pass_messages", POINTER, POINTER, POINTER, POINTER, POINTER, result=ctypes.c_int32)
 
@@ -30,7 +30,7 @@ class MessageKernel:
         self, layers: Sequence[Sequence[Tensor]], channels: int, heads: int, filters: int, *, cross_attention: bool
     ) -> None:
         self._sizes = channels, heads, filters, len(layers), cross_attention
-        self._weights = torch.cat([_in_memory(values) for layer in layers for values in layer])
+        self._weights = torch.cat([in_memory(values) for layer in layers for values in layer])
 
     def pass_messages(
         self, x: Float[Tensor, "t c"], ends: Sequence[int], edges: Sequence[Float[Tensor, "channels n n"]]
@@ -43,7 +43,3 @@ class MessageKernel:
         if _pass_messages()(ctypes.addressof(sizes), self._weights.data_ptr(), *arguments, x.data_ptr()):
             raise MemoryError("messages between lines")
         return x
-
-
-def _in_memory(values: Tensor) -> Float[Tensor, " n"]:
-    return padded_vector(values) if values.ndim == 1 else panels(values).flatten()

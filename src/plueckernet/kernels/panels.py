@@ -23,3 +23,8 @@ def panels(weight: Float[Tensor, "out in"]) -> Float[Tensor, "panels in 16"]:
 def padded_vector(values: Float[Tensor, " n"]) -> Float[Tensor, " padded"]:
     """A vector with zeros up to a multiple of a panel."""
     return pad(values, (0, padded(len(values)) - len(values)))
+
+
+def in_memory(values: Tensor) -> Float[Tensor, " n"]:
+    """A matrix or a vector as kernels read it, one value after the other."""
+    return padded_vector(values) if values.ndim == 1 else panels(values).flatten()
