@@ -2,23 +2,13 @@
 
    Edges are computed in tiles of 8 x 8 lines. Most invariants of (i, j) are those of (j, i), the two anchor distances
    change places, so that a tile gives the edges of both directions. */
-#include "dense.h"
+#include "edges.h"
 
 #define TILE 8
 #define BLOCK 64 /* lines, a multiple of a tile */
 #define PAIRS (TILE * TILE)
 #define FUNCTIONS 5
 #define TABLE_ROWS 1024
-#define COORDINATES 11 /* of a line: direction, anchor, moment, direction . anchor, anchor . anchor */
-
-typedef struct {
-    int64_t n, channels, filters, width, radii, is_signed; /* width: channels of an edge, a multiple of 16 */
-} EdgeSizes;
-
-typedef struct {
-    float lowest, steps, floor, half_weight; /* logarithm of the first row, rows for e; added to lengths; of the gap */
-    const float *tables, *second, *second_bias, *head, *constants, *decay;
-} EdgeWeights;
 
 /* What the first layer needs of the pairs of a tile, plane by plane. */
 typedef struct {
@@ -31,6 +21,7 @@ typedef struct {
     EdgeWeights weights;
     const double *lines; /* COORDINATES planes of n */
     float *out, *pooled, *total, *near, *first, *hidden, *head;
+    int64_t pooled_stride;
 } EdgeWork;
 
 static void set_invariants(const EdgeWork *work, int64_t i, int64_t first_column, int row, Tile *tile)
@@ -146,7 +137,7 @@ static void pool_edges(const EdgeWork *work, const Direction *to)
         for (int64_t r = 0; r < radii; r++) {
             const float *weight = to->near + r * PAIRS + a * to->columns;
             const float *hidden = work->hidden + (to->edges + a * to->columns) * width;
-            float *pooled = work->pooled + ((to->row + a) * radii + r) * width;
+            float *pooled = work->pooled + (to->row + a) * work->pooled_stride + r * width;
             for (int64_t c = 0; c < width; c += LANES) {
                 Lanes sum = load_lanes(pooled + c);
                 for (int b = 0; b < to->columns; b++)
@@ -239,7 +230,7 @@ static void divide_by_totals(const EdgeWork *work)
         for (int64_t r = 0; r < radii; r++) {
             total[r] = 1.0f / (total[r] > 1e-6f ? total[r] : 1e-6f);
             for (int64_t c = 0; c < sizes->width; c++)
-                work->pooled[(row * radii + r) * sizes->width + c] *= total[r];
+                work->pooled[row * work->pooled_stride + r * sizes->width + c] *= total[r];
         }
         for (int64_t c = biases; c < sizes->channels; c++) {
             float *out = work->out + (c * n + row) * n, factor = total[radii / 2];
@@ -249,22 +240,21 @@ static void divide_by_totals(const EdgeWork *work)
     }
 }
 
-/* The channels (channels, n, n) of a set and the averages (n, radii, width) around its lines. `lines` are planes of
-   coordinates. Returns 0, or 1 if there is no memory. */
-KERNEL int32_t edge_channels(const EdgeSizes *sizes, const EdgeWeights *weights, const double *lines, float *out,
-                             float *pooled)
+int edge_channels(const EdgeSizes *sizes, const EdgeWeights *weights, const double *lines, float *out, float *pooled,
+                  int64_t pooled_stride)
 {
     int64_t edges = 2 * PAIRS, n = sizes->n, radii = sizes->radii;
     int64_t floats = radii * (n + edges) + edges * (2 * sizes->width + padded(sizes->channels));
     float *memory = calloc(floats, sizeof(float));
     if (!memory)
         return 1;
-    EdgeWork work = {*sizes, *weights, .lines = lines, .out = out, .pooled = pooled, .total = memory};
+    EdgeWork work = {*sizes, *weights, lines, out, pooled, .total = memory, .pooled_stride = pooled_stride};
     work.near = work.total + radii * n;
     work.first = work.near + radii * edges;
     work.hidden = work.first + edges * sizes->width;
     work.head = work.hidden + edges * sizes->width;
-    memset(pooled, 0, sizeof(float) * n * radii * sizes->width);
+    for (int64_t row = 0; row < n; row++)
+        memset(pooled + row * pooled_stride, 0, sizeof(float) * radii * sizes->width);
     for (int64_t row = 0; row < n; row += BLOCK)
         for (int64_t column = row; column < n; column += BLOCK)
             compute_block(&work, row, column);

@@ -8,21 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from plueckernet.kernels.edges import EdgeKernel
-from plueckernet.kernels.library import compiled
 from plueckernet.models.attention import mask_bias
-from plueckernet.models.line_invariants import CentredLines, coordinate_planes, edge_products
 
 BLOCK_EDGES = 1 << 13  # per block; the memory of a block stays in the cache of a core
 TABLE_ROWS = 1024  # per function: all tables fit the cache of a core, and the error is 1e-4 of a weight
 FUNCTIONS = 5  # tabulated: of the gap, two anchor distances, the span and the angle
+
+
+class Products(NamedTuple):
+    """Factors whose inner products ``own[c, i] . near[c, :, j]`` are the planes of a set, in float64.
+
+    The planes are, with the symbols of :mod:`plueckernet.models.line_invariants`: ``d_i . d_j``, ``d_i . r``,
+    ``d_j . r``, ``|r|²`` and ``det[d_i, d_j, r]``.
+    """
+
+    own: Float[Tensor, "5 n 6"]
+    near: Float[Tensor, "5 6 n"]
 
 
 @dataclass(frozen=True)
@@ -37,22 +45,6 @@ class EdgeWeights:
     head: Float[Tensor, "c e"]  # biases of all layers, then filters
     filter_constant: Float[Tensor, "f 1 1"]  # biases need none: a softmax does not depend on it
     decay: Float[Tensor, "radii 1 1"]  # -1 / (2 radius²)
-
-    @cached_property
-    def kernel(self) -> EdgeKernel | None:
-        """The compiled layers, if there are any."""
-        if not compiled(self.head) or self.head.dtype != torch.float32:
-            return None
-        lowest, highest = self.length_range
-        scalars = {
-            "lowest": lowest,
-            "steps": (TABLE_ROWS - 1) / (highest - lowest),
-            "floor": self.length_floor,
-            "half_weight": self.half_weight_sine**2,
-        }
-        second = self.second[0], self.second[1].flatten()
-        head = self.head, self.filter_constant.flatten()
-        return EdgeKernel(self.tables, second, head, self.decay.flatten(), scalars)
 
 
 class EdgeBlock:
@@ -168,11 +160,8 @@ class EdgeBlocks:
                 self._blocks[edges] = EdgeBlock(self._weights, edges)
             yield rows, self._blocks[edges]
 
-    def channels_of_set(self, centred: CentredLines, out: Float[Tensor, "c n n"]) -> Float[Tensor, "n averages"]:
+    def channels_of_set(self, products: Products, out: Float[Tensor, "c n n"]) -> Float[Tensor, "n averages"]:
         """Biases and filters between all lines of a set, written to ``out``; returns averages around each line."""
-        if self._weights.kernel is not None:
-            return self._weights.kernel.channels_of_set(coordinate_planes(centred), out)
-        products = edge_products(centred)
         n, weights = out.shape[-1], self._weights
         pooled = out.new_empty(n, len(weights.decay) * len(weights.second[0]))
         for rows, block in self.of_lines(n, n):

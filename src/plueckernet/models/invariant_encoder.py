@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, linear
 
 from plueckernet.geometry import LineSet
+from plueckernet.kernels.encoder import EncoderKernel
 from plueckernet.models.attention import Edges, mask_bias, sparse_neighbours
 from plueckernet.models.edge_blocks import (
     TABLE_ROWS,
@@ -31,6 +32,7 @@ from plueckernet.models.line_invariants import (
 )
 from plueckernet.models.mlp import MLP
 from plueckernet.models.neighbours import gather_lines, nearest_neighbours
+from plueckernet.models.packed import SetEdges
 from plueckernet.models.prepared_weights import PreparedWeights
 
 _RADII = (1.0, 3.0, 9.0)  # Gaussian radii of the averages over edges, in units of the scale; filters use the middle one
@@ -102,22 +104,28 @@ class InvariantEncoder(nn.Module):
         x = x if mask is None else x * mask[..., None].to(x.dtype)
         return x, [Edges(layer_bias, filters, placed.neighbours) for layer_bias in bias.split(self.config.heads, 1)]
 
-    def packed(self, lines: LineSet, real: Sequence[Int[Tensor, " _"]]) -> tuple[Tensor, list[Tensor]]:
+    def packed(self, lines: LineSet, real: Sequence[Int[Tensor, " _"]]) -> tuple[Tensor, list[list[SetEdges]]]:
         """Encode sets without their padding, for inference on a CPU.
 
-        ``real`` has the indices of the lines of each set. Returns the features of all lines, set after set, and of
-        each set the edges ``(channels, n, n)``: biases of all layers, then filters.
+        ``real`` has the indices of the lines of each set. Returns the features of all lines, set after set, and for
+        each set the edges of all layers.
         """
-        placed, edges = self._placed(lines), []
-        blocks = EdgeBlocks(self._edge_weights(placed.mode))
+        placed = self._placed(lines)
+        blocks, edges = EdgeBlocks(self._edge_weights(placed.mode)), []
         pooled = self.head.weight.new_zeros(*placed.centred.along.shape, len(self.radii) * self.config.edge_channels)
         for i, index in enumerate(real):
+            products = edge_products(CentredLines(*(value[i, index] for value in placed.centred)))
             channels = self.head.weight.new_empty(sum(self._channels()), len(index), len(index))
-            centred = CentredLines(*(value[i, index] for value in placed.centred))
-            pooled[i, index] = blocks.channels_of_set(centred, channels)
-            edges.append(channels)
+            pooled[i, index] = blocks.channels_of_set(products, channels)
+            bias, filters = channels.split(self._channels())
+            edges.append([SetEdges(of_layer, filters) for of_layer in bias.split(self.config.heads)])
         x = self._line_features(pooled, lines, placed)
         return torch.cat([x[i, index] for i, index in enumerate(real)]), edges
+
+    def kernel(self, lines: LineSet) -> EncoderKernel:
+        """What :meth:`packed` computes, compiled."""
+        mode = int(lines.endpoints is not None)
+        return self._prepared.get(self, ("kernel", mode), lambda: self._prepared_kernel(mode))
 
     def reads_tables(self) -> bool:
         """Whether edges are read from tables: on a CPU if no gradient is needed."""
@@ -240,6 +248,29 @@ class InvariantEncoder(nn.Module):
             decay=(-0.5 / radii.square())[:, None, None],
         )
 
+    def _prepared_kernel(self, mode: int) -> EncoderKernel:
+        weights = self._edge_weights(mode)
+        edges = {
+            "tables": weights.tables,
+            "second": weights.second[0],
+            "second_bias": weights.second[1].flatten(),
+            "head": weights.head,
+            "constants": weights.filter_constant.flatten(),
+            "decay": weights.decay.flatten(),
+        }
+        lowest, highest = weights.length_range
+        scalars = {
+            "lowest": lowest,
+            "steps": (TABLE_ROWS - 1) / (highest - lowest),
+            "floor": weights.length_floor,
+            "half_weight": weights.half_weight_sine**2,
+            "is_segment": mode,
+            "is_joint": int(self.config.scale == "joint"),
+            "spread": float(_spread(self.length_centres)),
+        }
+        unary = self.length_centres, self.unary_gain[mode]
+        return EncoderKernel(edges, unary, self.line.weights(), scalars)
+
     def _tables(self, mode: int) -> Float[Tensor, "functions rows e"]:
         """First-layer contributions of each length and of the angle, sampled over their range."""
         gain, shift = self.gain[mode], self.shift[mode]
@@ -289,6 +320,11 @@ def _bumps(x: Tensor, centres: Tensor) -> Tensor:
 
     Polynomials, because a CPU evaluates ten of them in the time of one exponential.
     """
-    spread = 2 * (centres[1] - centres[0])
+    spread = _spread(centres)
     t = (x / spread)[..., None] - centres / spread
     return t.square_().sub_(1).clamp_max_(0).square_()
+
+
+def _spread(centres: Tensor) -> Tensor:
+    """The distance from its centre at which a bump is zero."""
+    return 2 * (centres[1] - centres[0])

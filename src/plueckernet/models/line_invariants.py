@@ -26,6 +26,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from plueckernet.geometry import LineSet
+from plueckernet.models.edge_blocks import Products
 
 HALF_WEIGHT_SINE = 0.1  # sine of the angle at which the gap has half its weight
 SCALE_NEIGHBOUR = 8  # rank of the neighbour whose median distance is the scale
@@ -40,17 +41,6 @@ class CentredLines(NamedTuple):
     moment: Tensor  # (s, n, 3)
     along: Tensor  # (s, n), d . p
     square: Tensor  # (s, n), |p|²
-
-
-class Products(NamedTuple):
-    """Factors whose inner products ``own[c, i] . near[c, :, j]`` are the planes of a set, in float64.
-
-    The planes are, with the symbols of the module docstring: ``d_i . d_j``, ``d_i . r``,
-    ``d_j . r``, ``|r|²`` and ``det[d_i, d_j, r]``.
-    """
-
-    own: Float[Tensor, "5 n 6"]
-    near: Float[Tensor, "5 6 n"]
 
 
 class EdgeInvariants(NamedTuple):
@@ -107,12 +97,6 @@ def edge_products(centred: CentredLines) -> Products:
             (anchor, ones, square, zeros), (moment, direction)]  # fmt: skip
     stacked = (torch.stack([torch.cat(row, -1) for row in rows]) for rows in (own, near))  # (5, n, 6)
     return Products(next(stacked), next(stacked).mT)
-
-
-def coordinate_planes(centred: CentredLines) -> Float[Tensor, "11 n"]:
-    """All coordinates of the lines of one set, one after the other."""
-    vectors = torch.cat([centred.direction, centred.anchor, centred.moment], -1).mT
-    return torch.cat([vectors, centred.along[None], centred.square[None]])
 
 
 def centre_lines(lines: LineSet) -> CentredLines:

@@ -19,10 +19,11 @@ from plueckernet.errors import InputError, ShapeError
 from plueckernet.geometry import LineSet
 from plueckernet.kernels.assignment import AssignmentKernel
 from plueckernet.kernels.library import compiled
+from plueckernet.kernels.messages import MessageKernel
 from plueckernet.models.attention import AttentionConfig, MessageLayer, other_half
 from plueckernet.models.invariant_encoder import InvariantEncoder, InvariantEncoderConfig
 from plueckernet.models.mlp import MLP, Style
-from plueckernet.models.packed import PackedLayers
+from plueckernet.models.packed import PackedLayer, pass_messages
 from plueckernet.models.pluecker_encoder import PlueckerEncoder, PlueckerEncoderConfig
 from plueckernet.models.prepared_weights import PreparedWeights
 from plueckernet.models.transport import SinkhornConfig, masked_log_softmax, pairwise_distance, sinkhorn
@@ -220,17 +221,41 @@ class InvariantTrunk(nn.Module):
     def _packed(self, lines: LineSet) -> Float[Tensor, "s n c"]:
         """The same features without the padding, for inference on a CPU."""
         sets, n = lines.direction.shape[:2]
+        if compiled(self.encoder.head.weight, lines.direction) and self.encoder.head.weight.dtype == torch.float32:
+            return self._compiled(lines)
         real = [torch.arange(n)] * sets if lines.mask is None else [row.nonzero()[:, 0] for row in lines.mask]
         features = self.encoder.head.weight.new_zeros(sets, n, self.channels)
         with torch.inference_mode():  # operations are many and small
-            packed = self._packed_layers().pass_messages(*self.encoder.packed(lines, real))
+            layers = self._prepared.get(self.layers, "layers", lambda: [PackedLayer(layer) for layer in self.layers])
+            packed = pass_messages(layers, *self.encoder.packed(lines, real), self.cross_attention)
             for i, (index, rows) in enumerate(zip(real, packed.split([len(index) for index in real]), strict=True)):
                 features[i, index] = rows
         return features
 
-    def _packed_layers(self) -> PackedLayers:
-        cross = self.cross_attention
-        return self._prepared.get(self.layers, "layers", lambda: PackedLayers(self.layers, cross_attention=cross))
+    def _compiled(self, lines: LineSet) -> Float[Tensor, "s n c"]:
+        """The same by kernels."""
+        sets, n = lines.direction.shape[:2]
+        points = lines.moment if lines.endpoints is None else lines.endpoints
+        mask, sides = lines.mask, [lines.direction.flatten(0, 1), points.flatten(0, 1)]
+        ends = list(range(0, (sets + 1) * n, n))
+        if mask is not None:
+            sides = [values[mask.flatten()] for values in sides]
+            ends = [0, *mask.sum(-1).cumsum(0).tolist()]
+        x, edges = self.encoder.kernel(lines).encode(sides[0], sides[1], ends, n)
+        x = self._message_kernel().pass_messages(x, ends, edges)
+        if mask is None:
+            return x.unflatten(0, (sets, n))
+        features = x.new_zeros(sets, n, self.channels)
+        features[mask] = x
+        return features
+
+    def _message_kernel(self) -> MessageKernel:
+        def prepare() -> MessageKernel:
+            layers, config = [PackedLayer(layer).weights() for layer in self.layers], self.encoder.config
+            sizes = config.channels, config.heads, config.filters
+            return MessageKernel(layers, *sizes, cross_attention=self.cross_attention)
+
+        return self._prepared.get(self.layers, "kernel", prepare)
 
 
 class MatchHead(nn.Module):

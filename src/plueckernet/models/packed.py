@@ -7,7 +7,7 @@ needs no concatenation, and weights that follow each other without an activation
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -16,8 +16,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import gelu, linear, scaled_dot_product_attention
 
-from plueckernet.kernels.library import compiled
-from plueckernet.kernels.messages import MessageKernel
 from plueckernet.models.attention import MessageLayer
 
 
@@ -79,41 +77,28 @@ class PackedLayer:
         rows[:, : self.config.channels].add_(self.second.bias).addmm_(hidden, self.second.weight.mT)
 
 
-class PackedLayers:
-    """All layers of a network, on the lines of ``2 b`` sets, the ``b`` sources first."""
+def pass_messages(
+    layers: Sequence[PackedLayer],
+    x: Float[Tensor, "t c"],
+    edges: Sequence[Sequence[SetEdges]],
+    cross_attention: bool,
+) -> Float[Tensor, "t c"]:
+    """All layers on the lines of ``2 b`` sets, the ``b`` sources first.
 
-    def __init__(self, layers: Iterable[nn.Module], *, cross_attention: bool) -> None:
-        self.layers, self.cross_attention = [PackedLayer(layer) for layer in layers], cross_attention
-        config, weights = self.layers[0].config, [layer.weights() for layer in self.layers]
-        self.heads, self.kernel = config.heads, None
-        if compiled(*weights[0]) and weights[0][0].dtype == torch.float32:
-            sizes = config.channels, config.heads, config.filters
-            self.kernel = MessageKernel(weights, *sizes, cross_attention=cross_attention)
-
-    def pass_messages(
-        self, x: Float[Tensor, "t c"], edges: Sequence[Float[Tensor, "channels n n"]]
-    ) -> Float[Tensor, "t c"]:
-        """The lines after all layers; ``edges`` of each set are the biases of all layers of self attention, then filters."""
-        ends = [0, *accumulate(channels.shape[-1] for channels in edges)]
-        if self.kernel is not None:
-            return self.kernel.pass_messages(x, ends, edges)
-        rows = torch.cat([x, torch.zeros_like(x), torch.zeros_like(x)], 1)  # (t, 3 c)
-        sets = [slice(*limits) for limits in pairwise(ends)]
-        across = sets[len(sets) // 2 :] + sets[: len(sets) // 2]
-        own_layers = 0
-        for t, layer in enumerate(self.layers, start=1):
-            if t % 2 or not self.cross_attention:
-                layer.own_messages(rows, sets, [self._edges(channels, own_layers) for channels in edges])
-                own_layers += 1
-            else:
-                layer.cross_messages(rows, sets, across)
-            layer.update(rows)
-        return rows[:, : x.shape[1]]
-
-    def _edges(self, channels: Float[Tensor, "channels n n"], own_layer: int) -> SetEdges:
-        """The edges of a set for one layer of self attention."""
-        first, filters = own_layer * self.heads, self.layers[0].config.filters
-        return SetEdges(channels[first : first + self.heads], channels[len(channels) - filters :])
+    ``edges`` has those of each set for the layers of self attention, one after the other.
+    """
+    rows = torch.cat([x, torch.zeros_like(x), torch.zeros_like(x)], 1)  # (t, 3 c)
+    ends = [0, *accumulate(of_set[0].bias.shape[-1] for of_set in edges)]
+    sets = [slice(*limits) for limits in pairwise(ends)]
+    across = sets[len(sets) // 2 :] + sets[: len(sets) // 2]
+    remaining = zip(*edges, strict=True)
+    for t, layer in enumerate(layers, start=1):
+        if t % 2 or not cross_attention:
+            layer.own_messages(rows, sets, next(remaining))
+        else:
+            layer.cross_messages(rows, sets, across)
+        layer.update(rows)
+    return rows[:, : x.shape[1]]
 
 
 # Private
