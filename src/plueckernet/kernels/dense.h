@@ -57,7 +57,7 @@ INLINE float exp_of(float x)
     y = y * x + 1.6666665459e-1f;
     y = y * x + 5.0000001201e-1f;
     y = y * (x * x) + x + 1.0f;
-    int32_t exponent = ((int32_t)whole + 127) << 23;
+    uint32_t exponent = (uint32_t)((int32_t)whole + 127) << 23;
     float power;
     memcpy(&power, &exponent, 4);
     return y * power;
@@ -68,8 +68,8 @@ INLINE float log_of(float x)
 {
     int32_t bits, offset = 0x3f3504f3; /* of the root of 1/2, so that the mantissa is around one */
     memcpy(&bits, &x, 4);
-    int32_t exponent = (bits - offset) >> 23;
-    bits -= exponent << 23;
+    int32_t difference = (int32_t)((uint32_t)bits - (uint32_t)offset), exponent = difference >> 23;
+    bits = (int32_t)((uint32_t)bits - ((uint32_t)exponent << 23));
     float f, power = (float)exponent;
     memcpy(&f, &bits, 4);
     f -= 1.0f;

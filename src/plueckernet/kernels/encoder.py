@@ -75,7 +75,7 @@ class EncoderKernel:
         points: Float[Tensor, "t *numbers"],
         ends: Sequence[int],
         padded_lines: int,
-    ) -> tuple[Float[Tensor, "t c"], list[Float[Tensor, "channels n n"]]]:
+    ) -> tuple[Float[Tensor, "t c"], list[Float[Tensor, "channels _ _"]]]:
         """Features of the lines of all sets, of which ``s`` begins at ``ends[s]``, and the edges of each set.
 
         ``points`` are moments of infinite lines, or both ends of segments; sets are padded to ``padded_lines`` lines.

@@ -33,7 +33,7 @@ class MessageKernel:
         self._weights = torch.cat([in_memory(values) for layer in layers for values in layer])
 
     def pass_messages(
-        self, x: Float[Tensor, "t c"], ends: Sequence[int], edges: Sequence[Float[Tensor, "channels n n"]]
+        self, x: Float[Tensor, "t c"], ends: Sequence[int], edges: Sequence[Float[Tensor, "channels _ _"]]
     ) -> Float[Tensor, "t c"]:
         """The lines of all sets after all layers; set ``s`` has the lines from ``ends[s]`` on."""
         sizes, x = _Sizes(*self._sizes, len(edges)), x.clone(memory_format=torch.contiguous_format)
