@@ -47,6 +47,10 @@ class PoseArrays:
         """Move points."""
         return self.rotation @ points + self.translation[:, None]
 
+    def numbers(self) -> tuple[float, ...]:
+        """The rotation row by row, then the translation."""
+        return (*self.rotation.ravel().tolist(), *self.translation.tolist())
+
     def angle_to(self, other: PoseArrays) -> float:
         """Angle of the rotation between two poses, in radians; exact for small angles too."""
         (a, b, c), (d, e, f), (g, h, i) = (self.rotation.T @ other.rotation).tolist()
@@ -119,12 +123,18 @@ class LineColumns:
 
 
 @dataclass(frozen=True, eq=False)
-class PairResiduals:
+class ResidualValues:
     """Residuals of pairs under a pose, as of :func:`~plueckernet.geometry.residuals.line_residuals`."""
 
     position: Float[np.ndarray, "2 k"]
     direction: Float[np.ndarray, "2 k"]
     lever: Float[np.ndarray, " k"]
+
+
+@dataclass(frozen=True, eq=False)
+class PairResiduals(ResidualValues):
+    """The same with what their derivatives are made of."""
+
     crossing: Float[np.ndarray, "3 k"]
     project: Float[np.ndarray, "3 2 k"]  # derivative of the position by a shift
     turn: Float[np.ndarray, "3 2 k"]  # derivative of the direction by a turn
