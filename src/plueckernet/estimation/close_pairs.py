@@ -18,6 +18,7 @@ from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, pair_
 from plueckernet.geometry.pose import Pose
 from plueckernet.kernels.close_pairs import Limits, close_places, close_rows, largest_shift
 from plueckernet.kernels.library import compiled
+from plueckernet.kernels.refining import Pairs
 
 _SINGLE_PRECISION_DISTANCE = 1e-3  # normalized; above it single precision resolves the threshold
 _BLOCK_ENTRIES = 250_000  # of a residual matrix, small enough for the cache of a CPU
@@ -47,9 +48,10 @@ class NearbyPairs:
             near = self._compared(pose, threshold)
             self._near = [near, *self._near[: _KEPT_POSES - 1]]
         close = near.within(pose, threshold)
-        rows = torch.from_numpy(near.rows.take(close, 0))
-        lines = PairedLines(near.lines.source.taken(close), near.lines.target.taken(close))
-        return ClosePairs(rows, (len(self._source), len(self._target)), threshold), lines
+        rows, counts = near.rows.take(close, 0), (len(self._source), len(self._target))
+        source, target = near.lines.source.taken(close), near.lines.target.taken(close)
+        kernel = Pairs(source.values, target.values, rows, counts) if compiled() else None
+        return ClosePairs(torch.from_numpy(rows), counts, threshold), PairedLines(source, target, kernel)
 
     def _shift(self, pose: PoseArrays, other: PoseArrays) -> float:
         """How far any point of a source line is from where it is under another pose, at most."""

@@ -13,7 +13,7 @@ follow Student's t distribution: a normal distribution whose variance has a scal
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -152,7 +152,7 @@ def fitted_noise(
     if kernel is None:
         products = _direction_sums(noise, residuals, pairs, variance_scale, trust)
     else:
-        products = kernel.direction_sums(trust, astuple(noise))
+        products = kernel.direction_sums(trust, _sigmas(noise))
     if pairs.source.infinite or pairs.target.infinite:
         direction, endpoint = float(products[0, 2] / products[0, 0]), 0.0
     else:
@@ -161,9 +161,13 @@ def fitted_noise(
     if kernel is None:
         excess, total = _position_sums(model, residuals, pairs, variance_scale, trust, fitted_ratio(num_lines))
     else:
-        excess, total = kernel.position_sums(trust, astuple(model), fitted_ratio(num_lines))
+        excess, total = kernel.position_sums(trust, _sigmas(model), fitted_ratio(num_lines))
     position = max(excess / total, (MIN_POSITION_RATIO * noise.position) ** 2, NOISE_FLOOR**2)
     return NoiseModel(math.sqrt(position), model.direction, model.endpoint)
+
+
+def _sigmas(noise: NoiseModel) -> tuple[float, float, float]:
+    return noise.position, noise.direction, noise.endpoint
 
 
 def _direction_sums(

@@ -19,6 +19,7 @@ from torch import Tensor
 from plueckernet.estimation.scoring import AnchoredLines
 from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.residuals import NoiseModel
+from plueckernet.kernels.refining import Pairs
 
 _SMALL_ANGLE = 1e-4  # rad; below it the closed forms lose precision and their Taylor series are exact to 1e-16
 _MIN_COSINE = 1e-6  # of the angle between two lines of a pair
@@ -167,6 +168,7 @@ class PairedLines:
 
     source: LineColumns
     target: LineColumns
+    kernel: Pairs | None = None  # the same pairs for compiled steps
 
     @cached_property
     def _across(self) -> Float[np.ndarray, "3 2 k"]:

@@ -41,7 +41,6 @@ from plueckernet.estimation.verification import MapScorer
 from plueckernet.geometry.pose import Pose, stacked
 from plueckernet.geometry.residuals import NoiseModel
 from plueckernet.geometry.upright import allowed_motions
-from plueckernet.kernels.library import compiled
 from plueckernet.kernels.refining import FittedPairs, Model, Pairs
 from plueckernet.settings import check_at_least, check_fraction, check_positive
 
@@ -298,8 +297,8 @@ def _fit(
     """One Gauss-Newton step on the pairs, weighted by their probability; None if there are fewer than three."""
     if len(pairs) < 3:
         return None
-    if compiled():
-        return _compiled_fit(pose, pairs, lines, noise, settings)
+    if lines.kernel is not None:
+        return _compiled_fit(pose, lines.kernel, pairs.threshold, noise, settings)
     residuals = lines.residuals(pose)
     variances = lines.source.variances(noise), lines.target.variances(noise)
     turn, free = variances[0][1] + variances[1][1], settings.noise.degrees_of_freedom
@@ -318,27 +317,30 @@ def _fit(
 
 
 def _compiled_fit(
-    pose: PoseArrays, pairs: ClosePairs, lines: PairedLines, noise: NoiseModel, settings: RefinementSettings
+    pose: PoseArrays, pairs: Pairs, threshold: InlierThreshold, noise: NoiseModel, settings: RefinementSettings
 ) -> _Fit | None:
     """The same by a kernel."""
-    sides = lines.source.values, lines.target.values
     model = Model(
         pose.numbers(),
         (noise.position, noise.direction, noise.endpoint),
         settings.noise.degrees_of_freedom,
-        pairs.threshold.distance,
-        pairs.threshold.angle,
+        threshold.distance,
+        threshold.angle,
         settings.correspondence.unseen_competitors,
         settings.correspondence.iterations,
         settings.up is not None,
         settings.up or (0.0, 0.0, 0.0),
     )
-    kernel = FittedPairs(Pairs(sides, pairs.columns, pairs.counts, pairs.competitors, pairs.max_matches), model)
+    kernel = FittedPairs(pairs, model)
     if not kernel.outcome:
         return None
-    xi, length = kernel.step if kernel.outcome == 1 else solved_step(kernel.products)
+    if kernel.outcome == 1:
+        length, stepped = kernel.step[1], PoseArrays(*kernel.pose)
+    else:
+        xi, length = solved_step(kernel.products)
+        stepped = pose.stepped(xi)
     residuals = ResidualValues(kernel.position, kernel.direction, kernel.lever)
-    return _Fit(pose.stepped(xi), residuals, kernel.variance_scale, kernel.weight, kernel.information, length, kernel)
+    return _Fit(stepped, residuals, kernel.variance_scale, kernel.weight, kernel.information, length, kernel)
 
 
 def _covariance(fit: _Fit, estimated: bool) -> Float[np.ndarray, "6 6"]:

@@ -3,6 +3,7 @@
 
 #define BLOCK 128 /* pairs whose derivatives are held at once */
 #define MIN_COSINE 1e-6 /* of the angle between two lines of a pair */
+#define SMALL_ANGLE 1e-4 /* rad; below it Taylor series are exact to 1e-16 */
 #define MIN_EIGENVALUE 1e-9 /* of the information with unit diagonal; below it a motion is undetermined */
 
 /* Pairs of lines. Lines are columns: three rows of directions, three of anchors, the squared noise factors and the
@@ -38,6 +39,7 @@ struct fit {
     double *products;    /* (6, 7): information and gradient */
     double *information; /* (6, 6), of the covariance */
     double *xi;          /* (6,), then its length in standard deviations */
+    double *pose;        /* (12,), after the step: the rotation row by row, then the translation */
 };
 
 /* Derivatives by the pose and, last, values of four residuals with unit covariance, as of `PairResiduals.design`. */
@@ -421,6 +423,42 @@ static int solve(const double *products, double *xi)
     return 1;
 }
 
+/* a + b, of 3 x 3 matrices, b times s */
+static void add_matrix(double *a, double s, const double *b)
+{
+    for (int i = 0; i < 9; i++)
+        a[i] += s * b[i];
+}
+
+/* exp(xi) @ pose, as `PoseArrays.stepped`. */
+static void step_pose(const struct model *model, const double *xi, double *pose)
+{
+    double square = xi[0] * xi[0] + xi[1] * xi[1] + xi[2] * xi[2], angle = sqrt(square);
+    int small = square < SMALL_ANGLE * SMALL_ANGLE; /* where the closed forms lose precision */
+    double a = small ? 1 - square / 6 : sin(angle) / angle;
+    double b = small ? 0.5 - square / 24 : 2 * sin(angle / 2) * sin(angle / 2) / square;
+    double c = small ? 1.0 / 6 - square / 120 : (angle - sin(angle)) / (square * angle);
+    const double cross_matrix[9] = {0, -xi[2], xi[1], xi[2], 0, -xi[0], -xi[1], xi[0], 0};
+    double twice[9], turn[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1}, shift[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+    for (int i = 0; i < 3; i++) /* w w^T - |w|^2 */
+        for (int j = 0; j < 3; j++)
+            twice[3 * i + j] = xi[i] * xi[j] - (i == j ? square : 0);
+    add_matrix(turn, a, cross_matrix);
+    add_matrix(turn, b, twice);
+    add_matrix(shift, b, cross_matrix);
+    add_matrix(shift, c, twice);
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++) {
+            pose[3 * i + j] = 0;
+            for (int k = 0; k < 3; k++)
+                pose[3 * i + j] += turn[3 * i + k] * model->rotation[3 * k + j];
+        }
+    struct vector translation = added(turned(turn, column(model->translation, 1)), 1, turned(shift, column(xi + 3, 1)));
+    pose[9] = translation.x;
+    pose[10] = translation.y;
+    pose[11] = translation.z;
+}
+
 /* One step on pairs weighted by their probability. Returns 0 for fewer than three matches, 1 for a step, 2 if a motion
    is undetermined and there is no step, -1 without memory. */
 KERNEL int64_t fit_pairs(const struct pairs *pairs, const struct model *model, struct fit *fit)
@@ -443,9 +481,31 @@ KERNEL int64_t fit_pairs(const struct pairs *pairs, const struct model *model, s
     if (!(total < 3)) {
         sum_up(block, pairs, model, fit);
         result = is_determined(fit->products) && solve(fit->products, fit->xi) ? 1 : 2;
+        if (result == 1)
+            step_pose(model, fit->xi, fit->pose);
     }
     free(memory);
     return result;
+}
+
+/* Splits rows (count, 2) into those of the source and of the target, and writes for each pair how many other pairs
+   contain one of its lines. Returns the largest possible number of matches, -1 without memory. */
+KERNEL int64_t count_competitors(int64_t count, const int64_t *rows, int64_t sources, int64_t targets, int64_t *first,
+                                 int64_t *second, int64_t *competitors)
+{
+    int64_t *counts = calloc(sources + targets + 1, sizeof(int64_t)), *others = counts + sources, lines[2] = {0, 0};
+    if (!counts)
+        return -1;
+    for (int64_t i = 0; i < count; i++) {
+        first[i] = rows[2 * i];
+        second[i] = rows[2 * i + 1];
+        lines[0] += !counts[first[i]]++;
+        lines[1] += !others[second[i]]++;
+    }
+    for (int64_t i = 0; i < count; i++)
+        competitors[i] = counts[first[i]] + others[second[i]] - 2;
+    free(counts);
+    return lines[0] < lines[1] ? lines[0] : lines[1];
 }
 
 struct weighted {
