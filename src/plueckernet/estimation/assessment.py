@@ -78,10 +78,10 @@ class Assessment:
         motions = unobservable_motions(inliers, maps.original_covariance(best.covariance), distance, settings)
         return motions if up is None else tuple(motion for motion in motions if not motion.tilts(up))
 
-    def is_clear(self, confidence: float, settings: JudgementSettings) -> bool:
+    def is_clear(self, enough: tuple[float, float]) -> bool:
         """Whether the best candidate is so probable, and explains so much, that no other has to be searched for."""
-        enough = self.weighing.confidence >= max(confidence, settings.min_confidence)
-        return enough and self.evidence.explained_fraction >= settings.clear_fraction
+        confidence, fraction = enough
+        return self.weighing.confidence >= confidence and self.evidence.explained_fraction >= fraction
 
     def rivals(self, settings: JudgementSettings) -> list[Pose]:
         """Other candidates that many lines hold, though they cannot be right if the best is."""

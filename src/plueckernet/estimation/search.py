@@ -129,13 +129,13 @@ class PoseSearch:
     def _searched(self, seed: int, given: Sequence[RefinedCandidate] = ()) -> Assessment:
         judgement, first = self._settings.judgement, Assessment.nothing()
         for first in self._first_look(seed, given):
-            if first.is_clear(judgement.longest_clear_confidence, judgement):
+            if first.is_clear(judgement.longest_clear):
                 return first
         assessment = first
         for count, assessment in enumerate(self._rounds(self._all_lines(seed), first.refined or given)):
             # In the first round a repeated place may hide another.
             sure = assessment.weighing.confidence >= judgement.min_confidence
-            if sure if count else assessment.is_clear(judgement.clear_confidence, judgement):
+            if sure if count else assessment.is_clear(judgement.clear):
                 return assessment
         return self._with_matched_overlaps(assessment)
 
@@ -167,7 +167,7 @@ class PoseSearch:
         """The candidates of the first round, to compare searches with each other."""
         first, judgement = Assessment.nothing(), self._settings.judgement
         for first in self._first_look(seed):
-            if first.is_clear(judgement.longest_clear_confidence, judgement):
+            if first.is_clear(judgement.longest_clear):
                 return first
         return next(self._rounds(self._all_lines(seed), first.refined))
 
