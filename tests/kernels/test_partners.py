@@ -5,7 +5,7 @@ import torch
 from tests.estimation.lines_for_tests import matched_lines
 
 from plueckernet.estimation import partners
-from plueckernet.estimation.partners import best_partners, best_squares
+from plueckernet.estimation.partners import best_partners, best_squares, line_spacing
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.geometry.pose import stacked
@@ -65,3 +65,11 @@ def test_no_poses_and_no_lines_and_lines_that_are_not_finite():
     result = best_partners(broken, source, target, THRESHOLDS[0])
     assert not bool((result.square < 1).any())
     assert result.nearest.tolist() == [[0] * 30] * 6
+
+
+@pytest.mark.parametrize("kind", ["infinite", "segments", "parallel"])
+def test_the_spacing_of_lines_is_that_of_tensors(kind, monkeypatch):
+    _, lines, _ = maps(kind, 80)
+    spacing = line_spacing(lines, InlierThreshold(1.0, 0.14))
+    monkeypatch.setattr(partners, "compiled", lambda *_: False)
+    assert spacing == pytest.approx(line_spacing(lines, InlierThreshold(1.0, 0.14)), rel=1e-6)

@@ -23,6 +23,10 @@ _best_partners = function(
     result=ctypes.c_int,
 )
 
+_nearest_others = function(
+    "nearest_others", *_LINES, *(INTEGER, POINTER), *(FLOAT, FLOAT, POINTER), result=ctypes.c_int
+)
+
 
 class LineArrays(NamedTuple):
     """Lines in single precision."""
@@ -88,3 +92,14 @@ def _call(
     )
     if failed:
         raise MemoryError
+
+
+def nearest_others(lines: LineArrays, rows: Int[Tensor, " k"], distance: float, angle: float) -> Int[Tensor, " k"]:
+    """The row of the line nearest to each of some lines, other than itself."""
+    held = [None if tensor is None else tensor.contiguous() for tensor in lines]
+    pointers = [None if tensor is None else tensor.data_ptr() for tensor in held]
+    rows, nearest = rows.contiguous(), torch.empty_like(rows)
+    counted = (len(lines.anchor), *pointers, len(rows), rows.data_ptr())
+    if _nearest_others()(*counted, distance, angle, nearest.data_ptr()):
+        raise MemoryError
+    return nearest
