@@ -16,7 +16,9 @@ _match_support = function(
 _solve_pairs = function(
     "solve_pairs", POINTER, POINTER, INTEGER, POINTER, DOUBLE, DOUBLE, INTEGER, POINTER, POINTER, result=INTEGER
 )
-_row_scores = function("row_scores", INTEGER, POINTER, POINTER, INTEGER, POINTER, POINTER, FLOAT, FLOAT, INTEGER, POINTER)
+_row_scores = function(
+    "row_scores", INTEGER, POINTER, POINTER, INTEGER, POINTER, POINTER, FLOAT, FLOAT, INTEGER, POINTER
+)
 
 
 class _Lines(ctypes.Structure):
