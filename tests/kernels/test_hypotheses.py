@@ -2,13 +2,13 @@
 
 import pytest
 import torch
+from tests.kernels.test_refining import shaken_maps, small_motion
 
 from plueckernet.estimation.consistency import MatchGraph, compatibility, second_order
 from plueckernet.estimation.ransac import solve_pairs
 from plueckernet.estimation.scoring import InlierThreshold, RowScorer
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.kernels.library import compiled
-from tests.kernels.test_refining import shaken_maps, small_motion
 
 pytestmark = pytest.mark.skipif(not compiled(), reason="no compiled kernels")
 
