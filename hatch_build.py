@@ -19,7 +19,7 @@ class KernelBuildHook(BuildHookInterface):  # type: ignore[misc] # the package o
         """Zig, where there is no other compiler."""
         return [] if _building().compiler() else ["ziglang"]
 
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+    def initialize(self, _version: str, build_data: dict[str, Any]) -> None:
         """Compile before the files are collected."""
         libraries = _building().build()
         if not libraries:

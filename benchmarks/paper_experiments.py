@@ -89,6 +89,7 @@ def write(names: Sequence[str], runner: Runner, out: Path) -> None:
 
 def pack(out: Path, folder: Path) -> None:
     """Predictions and documents in archives, each of about the same size."""
+    folder.mkdir(parents=True, exist_ok=True)
     archives: list[list[Path]] = [sorted((out / "experiments").glob("*.json"))]
     size = 0
     for path in sorted(path for path in (out / "predictions").rglob("*") if path.is_file()):

@@ -23,13 +23,14 @@ from plueckernet.evaluation.experiments.ablations import (
     read_ablations,
 )
 from plueckernet.evaluation.outcomes import Outcome
+from plueckernet.evaluation.paired import same_pairs
 from plueckernet.evaluation.paper import TABLE_1
 from plueckernet.evaluation.rates import Rate
 from plueckernet.evaluation.reproduce import read_document, write_figures
 from plueckernet.evaluation.result_rows import compared_crops
 from plueckernet.evaluation.results_page import IMAGES, crop_section, results_page
 from plueckernet.evaluation.runner import Runner, RunSettings
-from plueckernet.evaluation.verdict import against_table_1, in_short, relative_to_icl, same_pairs
+from plueckernet.evaluation.verdict import against_table_1, in_short, relative_to_icl
 
 DOCS = ROOT / "docs"
 NAMES = ("indoor", "outdoor")
@@ -63,11 +64,13 @@ def changed(values, **roles):
 
 
 def swept(values, rates, poses="success"):
-    """The same values with the right poses of some roles replaced: ``rates[role](place)``."""
+    """The same values with the right poses of some roles replaced, not pair by pair: ``rates[role](place)``."""
     cells = {
         name: {
             role: tuple(
-                replace(cell, **{poses: Rate(round(100 * rates[role](i)), 100)}) if role in rates else cell
+                replace(cell, by_pair=None, **{poses: Rate(round(100 * rates[role](i)), 100)})
+                if role in rates
+                else cell
                 for i, cell in enumerate(steps)
             )
             for role, steps in methods.items()
@@ -306,11 +309,14 @@ def test_the_page_says_where_we_are_better_and_where_not(reproduced):
     levels = {"icl": (0.0, 0.93, 0.9), "pluecker": (0.5, 0.93, 0.2), "ours": (0.9, 0.93, 0.2)}
     rates = {role: lambda i, rates=rates: rates[0 if i < 5 else i - 4] for role, rates in levels.items()}
     values = swept(read_document(EXPERIMENTS["noise"], reproduced).values, rates)
-    row = next(line for line in same_pairs({"noise": values}).splitlines() if line.startswith("| noise, outdoor"))
+    given = same_pairs({"noise": values}).split("**Only the poses given")[1]
+    row = next(line for line in given.splitlines() if line.startswith("| noise, outdoor"))
     better, level, worse = row.strip("| ").split(" | ")[1:]
     assert better.split("; ") == list(values.names[:5])
     assert level == values.names[5]
     assert worse == values.names[6]
+    assert "Ours is worse in 2 of these 14 settings:" in given
+    assert f"- noise, outdoor, {worse}: 20 of 100 right, ICL 90" in given
     assert "of 14 settings it is better at 10, level at 2, worse at 2" in in_short({"noise": values})
 
 
@@ -318,19 +324,20 @@ def test_the_page_counts_right_poses_that_are_not_given_apart(reproduced):
     values = read_document(EXPERIMENTS["noise"], reproduced).values
     values = swept(values, {"icl": lambda _: 0.2, "pluecker": lambda _: 0.5, "ours": lambda _: 0.1})
     values = swept(values, {"icl": lambda _: 0.2, "pluecker": lambda _: 0.5, "ours": lambda _: 0.9}, "best")
-    given, best = same_pairs({"noise": values}).split("**Of the best poses")
+    best, given = same_pairs({"noise": values}).split("**Only the poses given")
     everywhere = "; ".join(values.names)
     assert f"| noise, indoor | – | – | {everywhere} |" in given
     assert f"| noise, indoor | {everywhere} | – | – |" in best
+    assert "Ours is worse in none of these 14 settings." in best
     cells = {
         name: {role: tuple(replace(cell, best=None) for cell in steps) for role, steps in roles.items()}
         for name, roles in values.cells.items()
     }
-    assert "**Of the best poses" not in same_pairs({"noise": replace(values, cells=cells)})
+    assert "**Best pose" not in same_pairs({"noise": replace(values, cells=cells)})
     short = in_short({"noise": values})
-    assert "counting the poses given, ours" in short
+    assert "On the same pairs, only the poses given, ours" in short
     assert "it is better at 0, level at 0, worse at 14" in short
-    assert "it is better at 14, level at 0, worse at 0" in short
+    assert short.index("it is better at 14, level at 0, worse at 0") < short.index("only the poses given")
 
 
 def test_errors_are_compared_relative_to_icl(reproduced):

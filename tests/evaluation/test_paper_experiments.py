@@ -32,7 +32,6 @@ def test_the_methods_of_the_paper_come_first(tmp_path):
 
 def test_a_run_stops_in_time_goes_on_elsewhere_and_writes_the_document(tmp_path, monkeypatch, capsys):
     packed = tmp_path / "packed"
-    packed.mkdir()
     said = run(monkeypatch, capsys, "--out", tmp_path / "a", "--minutes", 0, "--pack", packed)
     assert "the time is over" in said
     assert f"{CELLS - 1} pairs missing" in said

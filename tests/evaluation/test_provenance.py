@@ -187,6 +187,25 @@ def test_other_files_count_by_their_bytes_and_place(toy, tmp_path):
         source_hash("toy.late", extra_files=[tmp_path / "absent.toml"], tree=toy)
 
 
+def test_compiled_code_counts_with_its_module_but_not_its_comments(toy):
+    folder = toy.packages["toy"]
+    before = source_hash("toy.core", tree=toy)
+    (folder / "late.c").write_text("/* halves */\nfloat half(float x) { return x / 2; }\n")
+    (folder / "shapes" / "unrelated.c").write_text("int unrelated;\n")
+    (folder / "toy.h").write_text("#define TOY 1\n")
+    with_c = source_hash("toy.core", tree=toy)
+    assert with_c != before
+    edit(toy, "late.c", "/* halves */", "/* a comment\n of two lines */")
+    edit(toy, "late.c", "{ return", "{\n    return")
+    edit(toy, "shapes/unrelated.c", "unrelated", "other")
+    assert source_hash("toy.core", tree=toy) == with_c
+    edit(toy, "toy.h", "TOY 1", "TOY 2")
+    assert source_hash("toy.core", tree=toy) != with_c
+    edit(toy, "toy.h", "TOY 2", "TOY 1")
+    edit(toy, "late.c", "x / 2", "x / 3")
+    assert source_hash("toy.core", tree=toy) != with_c
+
+
 def test_what_cannot_be_followed_is_named(toy):
     with pytest.raises(InputError, match=r"toy\.absent"):
         source_hash("toy.absent", tree=toy)

@@ -43,7 +43,9 @@ COMMANDS = (
 
 def _print_version(wanted: bool) -> bool:
     if wanted:
-        typer.echo(f"plueckernet {__version__}")
+        from plueckernet.kernels.library import kind
+
+        typer.echo(f"plueckernet {__version__}, kernels: {kind()}")
         raise typer.Exit
     return wanted
 

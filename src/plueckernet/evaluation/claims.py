@@ -17,10 +17,11 @@ from plueckernet.evaluation.experiments.plan import ROLES, CellsValues
 from plueckernet.evaluation.experiments.recall import RecallValues
 from plueckernet.evaluation.experiments.sweep import SweepValues
 from plueckernet.evaluation.experiments.timing import TimingValues
+from plueckernet.evaluation.paired import sigma
 from plueckernet.evaluation.rates import Rate, percent
 from plueckernet.evaluation.summary import CellSummary
 from plueckernet.evaluation.tables import Table, number
-from plueckernet.evaluation.verdict import OUTCOMES, sigma
+from plueckernet.evaluation.verdict import OUTCOMES
 
 # Medians of an estimator that answers the mean pose of the protocol whatever it is shown: 22.5° about each axis.
 CHANCE = {"rotation": 21.6, "translation": 1.97}  # degrees, m

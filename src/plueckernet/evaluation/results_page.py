@@ -13,10 +13,11 @@ from plueckernet.evaluation.claims import claims_section
 from plueckernet.evaluation.crop_results import CropValues
 from plueckernet.evaluation.documents import ResultDocument, read_result
 from plueckernet.evaluation.experiments import EXPERIMENTS, Experiment
+from plueckernet.evaluation.paired import same_pairs, sigma
 from plueckernet.evaluation.provenance import mark
 from plueckernet.evaluation.reproduce import read_document, write_figures
 from plueckernet.evaluation.result_rows import combined, compared_crops
-from plueckernet.evaluation.verdict import TABLES_1, against_table_1, in_short, same_pairs, sigma
+from plueckernet.evaluation.verdict import TABLES_1, against_table_1, in_short
 
 IMAGES = Path("images", "results")  # from the folder of the page
 INTRODUCTION = """# Results

@@ -1,7 +1,8 @@
 """Which of our Python files a module depends on, and a hash of what they say.
 
 Files are parsed, never imported, and need nothing but the standard library. Comments, docstrings, formatting and code
-for type checkers do not count, so the hash changes only with the code that runs. It is the same on every Python.
+for type checkers do not count, so the hash changes only with the code that runs. It is the same on every Python. With a
+module that has C of the same name beside it counts all C of its folder.
 
 A package's ``__init__`` counts only where a name that it defines itself is used: ``from plueckernet.geometry import
 Pose`` is a dependence on ``geometry/pose.py``. This holds as long as importing a package has no side effect.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -86,6 +88,7 @@ def source_hash(*roots: str, extra_files: Iterable[Path] = (), tree: SourceTree 
     closure = _closure(roots, tree)
     lines = [f"{item.module}:{item.name} {_outline_of(item, tree).digest}" for item in closure.parts]
     lines += closure.redirections
+    lines += [f"{tree.relative(path)} {digest}" for path, digest in _compiled_code(closure, tree)]
     lines += [f"{tree.relative(path)} {file_hash(path)}" for path in extra_files]
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
 
@@ -96,6 +99,18 @@ def file_hash(path: Path) -> str:
         return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _compiled_code(closure: _Closure, tree: SourceTree) -> Iterator[tuple[Path, str]]:
+    """All C of the folders of modules that have some, with a hash of each file without comments and layout."""
+    paths = filter(None, (tree.path(item.module) for item in closure.parts))
+    folders = {path.parent for path in paths if path.with_suffix(".c").is_file()}
+    for path in sorted(path for folder in folders for path in (*folder.glob("*.c"), *folder.glob("*.h"))):
+        yield path, hashlib.sha256(_code_of_c(path.read_text("utf-8")).encode()).hexdigest()
+
+
+def _code_of_c(text: str) -> str:
+    return " ".join(re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL).split())
 
 
 # From modules to what they depend on

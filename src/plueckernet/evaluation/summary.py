@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from plueckernet.evaluation.metrics import area_under_recall, quartiles, recall, success_rate
-from plueckernet.evaluation.outcomes import RIGHT, STRICT
+from plueckernet.evaluation.outcomes import RIGHT, STRICT, is_right
 from plueckernet.evaluation.predictions import Prediction
 from plueckernet.evaluation.rates import Rate
 
 TIMED_STAGES = ("features", "matching", "pose")  # of every method; register() has stages of its own
 Quartiles = tuple[float | None, float | None, float | None]  # None: a pair without a pose
+PAIR_LETTERS = "gb-"  # the pose given is right; only the best pose is, which was not given; neither is
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,12 @@ class CellSummary:
     common_lines: float | None  # median number of true matches
     seconds: Mapping[str, float]  # mean of each stage
     best: Rate | None = None  # the best pose is right, given or not; None where it was not recorded
+    by_pair: str | None = None  # a letter of `PAIR_LETTERS` for each pair, in their order; None where not recorded
+
+    def right_pairs(self, poses: str) -> list[bool] | None:
+        """Of each pair, whether the best pose ("best") or the pose given ("success") is right; None if not recorded."""
+        letters = PAIR_LETTERS[: 2 if poses == "best" else 1]
+        return None if self.by_pair is None else [letter in letters for letter in self.by_pair]
 
     @property
     def false_success_text(self) -> str:
@@ -83,7 +90,13 @@ def summarise(predictions: Sequence[Prediction]) -> CellSummary:
         common_lines=float(np.median([entry.common for entry in predictions])) if predictions else None,
         seconds=mean_seconds(predictions),
         best=success_rate([prediction.best_error for prediction in predictions]),
+        by_pair="".join(map(_letter, predictions)),
     )
+
+
+def _letter(prediction: Prediction) -> str:
+    place = 0 if is_right(prediction.error) else 1 if is_right(prediction.best_error) else 2
+    return PAIR_LETTERS[place]
 
 
 def recall_curves(

@@ -18,8 +18,8 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 _SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
-_FLAGS = ("-std=c11", "-O3", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-Wall")
-_VARIANTS = {"": (), "-avx2": ("-march=x86-64-v3", "-mtune=generic")}  # by the name's ending
+_FLAGS = ("-std=c11", "-O3", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-g0")
+_VARIANTS = {"": (), "-avx2": ("-mavx2", "-mfma", "-mbmi", "-mbmi2")}  # by the name's ending
 _COMPILERS = ("cc", "gcc", "clang")
 
 
@@ -47,29 +47,32 @@ def compiler() -> list[str] | None:
 
 
 def build() -> list[Path]:
-    """Compile what is missing and remove libraries of other sources; returns all libraries, none without a compiler."""
+    """Compile what is missing and remove libraries of other sources; returns those there are, which may be none."""
     command, paths = compiler(), [library_path(variant) for variant in variants()]
-    if command is None and not all(path.exists() for path in paths):
-        return []
     for variant, path in zip(variants(), paths, strict=True):
         if not path.exists() and command is not None:
-            _compile([*command, *_FLAGS, *_VARIANTS[variant]], path)
+            compile_library(path, *_VARIANTS[variant])
     for path in FOLDER.glob(f"_kernels-*{_SUFFIX}"):
         if path not in paths:
             path.unlink()
-    return paths
+    return [path for path in paths if path.exists()]
 
 
-def _compile(command: list[str], path: Path) -> None:
-    """Written to a name of its own first, so that no process loads half a library."""
+def compile_library(path: Path, *flags: str) -> None:
+    """Compile with further flags; a compiler that fails says why and leaves no file.
+
+    The file gets its name when it is complete, so that no process loads half a library.
+    """
     unfinished = path.with_name(f"unfinished-{os.getpid()}-{path.name}")
+    sources = map(str, sorted(FOLDER.glob("*.c")))
     try:
-        subprocess.run([*command, *map(str, sorted(FOLDER.glob("*.c"))), "-lm", "-o", str(unfinished)], check=True)
-        unfinished.replace(path)
+        command = [*(compiler() or ["cc"]), *_FLAGS, *flags, *sources, "-lm", "-o", str(unfinished)]
+        if subprocess.run(command, check=False).returncode == 0:
+            unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":
     built = build()
-    sys.exit(None if built else "no C compiler was found; NumPy and PyTorch compute everything, more slowly")
+    sys.exit(None if built else "no C compiler made the kernels; NumPy and PyTorch compute everything, more slowly")

@@ -6,30 +6,40 @@ import ctypes
 import os
 from collections.abc import Callable
 from functools import cache
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from plueckernet.kernels.building import library_path, variants
 
-SWITCH = "PLUECKERNET_KERNELS"  # environment variable; "off": NumPy and PyTorch compute everything
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SWITCH = (
+    "PLUECKERNET_KERNELS"  # environment variable; "off": NumPy and PyTorch compute everything; or the file of a library
+)
 POINTER, INTEGER, DOUBLE, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_float
 
 
 @cache
 def _library() -> ctypes.CDLL | None:
     """The fastest library that this CPU can run."""
-    if os.environ.get(SWITCH, "").lower() == "off":
+    chosen = os.environ.get(SWITCH, "")
+    general, *faster = (library_path(variant) for variant in variants())
+    if chosen.lower() == "off" or not (chosen or general.exists()):
         return None
-    has_avx2 = torch.backends.cpu.get_cpu_capability() not in ("DEFAULT", "NO AVX")
-    for variant in reversed(variants()):
-        path = library_path(variant)
-        if path.exists() and (has_avx2 or not variant):
-            return ctypes.CDLL(str(path))
-    return None
+    if chosen:
+        return ctypes.CDLL(chosen)
+    library = ctypes.CDLL(str(general))
+    runnable = [path for path in faster if path.exists()] if library.has_avx2() else []
+    return ctypes.CDLL(str(runnable[-1])) if runnable else library
 
 
-def compiled(*tensors: torch.Tensor) -> bool:
+def kind() -> str:
+    """Of the kernels: "avx2", "generic" or "none"."""
+    loaded = _library()
+    return "none" if loaded is None else "avx2" if "-avx2" in loaded._name else "generic"
+
+
+def compiled(*tensors: Tensor) -> bool:
     """Whether kernels can be used on these tensors: there are kernels, and the tensors are on the CPU."""
     return _library() is not None and all(tensor.device.type == "cpu" for tensor in tensors)
 
