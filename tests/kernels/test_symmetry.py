@@ -3,12 +3,12 @@
 import pytest
 import torch
 from tests.estimation.shapes_for_tests import anchored, corridor, cube, prism, scattered, window_grid
+from tests.kernels.helpers import needs_kernels
 
 from plueckernet.estimation import symmetric_motions as motions
 from plueckernet.estimation import symmetry
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold
 from plueckernet.geometry import LineSet, Pose
-from plueckernet.kernels.library import compiled
 
 THRESHOLD = InlierThreshold(0.05, 0.14)
 POLES = torch.tensor([[[0.3 * i, 0.2 * k, -0.3], [0.3 * i, 0.2 * k, 0.3]] for i in range(5) for k in range(3)]).double()
@@ -24,7 +24,7 @@ SHAPES = {
     "cluttered": torch.cat([prism(6), scattered(60, 0)]),
 }
 
-pytestmark = pytest.mark.skipif(not compiled(), reason="there are no kernels")
+pytestmark = needs_kernels
 
 
 def map_of(shape: str, infinite: bool) -> AnchoredLines:
