@@ -30,7 +30,8 @@ from plueckernet.estimation.observability import firmness
 from plueckernet.estimation.refinement import RefinementSettings, refine_pose
 from plueckernet.estimation.scoring import InlierThreshold, pair_residuals
 from plueckernet.estimation.settings import RegistrationSettings
-from plueckernet.estimation.symmetry import SymmetrySettings, self_symmetries
+from plueckernet.estimation.symmetric_motions import SymmetrySettings
+from plueckernet.estimation.symmetry import self_symmetries
 from plueckernet.estimation.verification import MapScorer
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.geometry.pose import stacked
