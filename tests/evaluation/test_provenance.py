@@ -191,13 +191,13 @@ def test_compiled_code_counts_with_its_module_but_not_its_comments(toy):
     folder = toy.packages["toy"]
     before = source_hash("toy.core", tree=toy)
     (folder / "late.c").write_text("/* halves */\nfloat half(float x) { return x / 2; }\n")
-    (folder / "extraction.c").write_text("int unrelated;\n")
+    (folder / "shapes" / "unrelated.c").write_text("int unrelated;\n")
     (folder / "toy.h").write_text("#define TOY 1\n")
     with_c = source_hash("toy.core", tree=toy)
     assert with_c != before
     edit(toy, "late.c", "/* halves */", "/* a comment\n of two lines */")
     edit(toy, "late.c", "{ return", "{\n    return")
-    edit(toy, "extraction.c", "unrelated", "other")
+    edit(toy, "shapes/unrelated.c", "unrelated", "other")
     assert source_hash("toy.core", tree=toy) == with_c
     edit(toy, "toy.h", "TOY 1", "TOY 2")
     assert source_hash("toy.core", tree=toy) != with_c

@@ -16,6 +16,9 @@ from plueckernet.estimation.masks import places_below
 from plueckernet.estimation.paired_lines import LineColumns, PairedLines, PoseArrays, dot
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, pair_residuals
 from plueckernet.geometry.pose import Pose
+from plueckernet.kernels.close_pairs import Limits, close_places, close_rows, largest_shift
+from plueckernet.kernels.library import compiled
+from plueckernet.kernels.refining import Pairs
 
 _SINGLE_PRECISION_DISTANCE = 1e-3  # normalized; above it single precision resolves the threshold
 _BLOCK_ENTRIES = 250_000  # of a residual matrix, small enough for the cache of a CPU
@@ -44,15 +47,19 @@ class NearbyPairs:
         if near is None:
             near = self._compared(pose, threshold)
             self._near = [near, *self._near[: _KEPT_POSES - 1]]
-        close = np.flatnonzero(near.residuals(pose, threshold) < 1)
-        rows = torch.from_numpy(near.rows.take(close, 0))
-        lines = PairedLines(near.lines.source.taken(close), near.lines.target.taken(close))
-        return ClosePairs(rows, (len(self._source), len(self._target)), threshold), lines
+        close = near.within(pose, threshold)
+        rows, counts = near.rows.take(close, 0), (len(self._source), len(self._target))
+        source, target = near.lines.source.taken(close), near.lines.target.taken(close)
+        kernel = Pairs(source.values, target.values, rows, counts) if compiled() else None
+        return ClosePairs(torch.from_numpy(rows), counts, threshold), PairedLines(source, target, kernel)
 
     def _shift(self, pose: PoseArrays, other: PoseArrays) -> float:
         """How far any point of a source line is from where it is under another pose, at most."""
-        moved = pose.act(self._source.anchor) - other.act(self._source.anchor)
-        return math.sqrt(np.square(moved).sum(0).max()) + pose.angle_to(other) * self._max_half_length
+        if compiled():
+            square = largest_shift(pose.numbers(), other.numbers(), self._source.anchor)
+        else:
+            square = np.square(pose.act(self._source.anchor) - other.act(self._source.anchor)).sum(0).max()
+        return math.sqrt(square) + pose.angle_to(other) * self._max_half_length
 
     def _compared(self, pose: PoseArrays, threshold: InlierThreshold) -> _Near:
         """The pairs within a wider threshold."""
@@ -64,8 +71,9 @@ class NearbyPairs:
         on_device = Pose(*(torch.from_numpy(value).to(source.anchor) for value in (pose.rotation, pose.translation)))
         rows = close_pairs(on_device, source, target, wide).rows.cpu().numpy()
         lines = PairedLines(self._source.taken(rows[:, 0]), self._target.taken(rows[:, 1]))
-        dtype = np.float32 if threshold.distance > _SINGLE_PRECISION_DISTANCE else np.float64
-        first, second = (side.values[:6].astype(dtype) for side in (lines.source, lines.target))
+        single = threshold.distance > _SINGLE_PRECISION_DISTANCE and not compiled()
+        dtype = np.float32 if single else np.float64
+        first, second = (side.values[:6].astype(dtype, copy=False) for side in (lines.source, lines.target))
         if source.half_length is None or target.half_length is None:
             return _Near(pose, wide, rows, lines, first, second, None)
         halves = (
@@ -96,7 +104,13 @@ class _Near:
         asked = max(threshold.distance / wide.distance, threshold.angle / wide.angle)
         return asked + math.hypot(shift / wide.distance, turn / wide.angle) <= 1
 
-    def residuals(self, pose: PoseArrays, threshold: InlierThreshold) -> Float[np.ndarray, " k"]:
+    def within(self, pose: PoseArrays, threshold: InlierThreshold) -> Int[np.ndarray, " c"]:
+        """Which pairs are within a threshold under a pose."""
+        if compiled():
+            return close_places(pose.numbers(), self.source, self.target, self.half_lengths, _limits(threshold))
+        return np.flatnonzero(self._residuals(pose, threshold) < 1)
+
+    def _residuals(self, pose: PoseArrays, threshold: InlierThreshold) -> Float[np.ndarray, " k"]:
         """Squared residuals in thresholds, as of :func:`~plueckernet.estimation.scoring.pair_residuals`."""
         rotation, translation = (value.astype(self.source.dtype) for value in (pose.rotation, pose.translation))
         direction, other = rotation @ self.source[:3], self.target[:3]
@@ -116,6 +130,10 @@ class _Near:
 
 def close_pairs(pose: Pose, source: AnchoredLines, target: AnchoredLines, threshold: InlierThreshold) -> ClosePairs:
     """Rows of all pairs of lines within the threshold."""
+    if compiled(source.anchor, target.anchor):
+        sides = [(side.lines.direction, side.anchor, side.half_length) for side in (source, target)]
+        rows = close_rows(PoseArrays.of(pose).numbers(), *sides, _limits(threshold))
+        return ClosePairs(rows, (len(source), len(target)), threshold)
     if threshold.distance > _SINGLE_PRECISION_DISTANCE:
         source, target = source.to(torch.float32), target.to(torch.float32)
     single_pose = Pose(pose.rotation[None], pose.translation[None]).to(source.anchor.dtype)
@@ -128,6 +146,10 @@ def close_pairs(pose: Pose, source: AnchoredLines, target: AnchoredLines, thresh
         places = places_below(pair_residuals(single_pose, source[rows], target[columns], threshold), 1.0)
         blocks.append(torch.stack([rows[places // len(columns)], columns[places % len(columns)]], -1))
     return ClosePairs(torch.cat(blocks), counts, threshold)
+
+
+def _limits(threshold: InlierThreshold) -> Limits:
+    return Limits(threshold.distance, threshold.angle, threshold.slope, threshold.directed)
 
 
 def _blocks(

@@ -13,6 +13,8 @@ from plueckernet.errors import InputError
 from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines, InlierThreshold, RowScorer
 from plueckernet.geometry.invariants import pairwise_invariants
 from plueckernet.geometry.lines import LineSet
+from plueckernet.kernels.hypotheses import match_support as compiled_support
+from plueckernet.kernels.library import compiled
 
 
 def compatibility(source: AnchoredLines, target: AnchoredLines, threshold: InlierThreshold) -> Float[Tensor, "k k"]:
@@ -54,7 +56,10 @@ class MatchGraph:
         """The graph of the row matches of a scorer."""
         if len(probability) != len(scorer.source):
             raise InputError(f"{len(scorer.source)} matches need as many probabilities, got {len(probability)}")
-        support = second_order(compatibility(scorer.source, scorer.target, scorer.threshold))
+        if compiled(probability):
+            support = _compiled_support(scorer)
+        else:
+            support = second_order(compatibility(scorer.source, scorer.target, scorer.threshold))
         return MatchGraph(support, probability.to(support.dtype))
 
     def draw_weights(self) -> Float[Tensor, "k k"]:
@@ -72,9 +77,21 @@ def match_support(support: Float[Tensor, "k k"], iterations: int = 4) -> Float[T
     return weight / weight.norm().clamp_min(1e-30)
 
 
+def _compiled_support(scorer: RowScorer) -> Float[Tensor, "k k"]:
+    """The :func:`second_order` of the :func:`compatibility` of the matches of a scorer."""
+    source, target, cut = scorer.source.half_length, scorer.target.half_length, None
+    if source is not None and target is not None:
+        cut = (source - target).abs()
+    limits = math.cos(scorer.threshold.angle), scorer.threshold.distance
+    return compiled_support(*scorer.compiled_lines, cut, *limits)
+
+
 @dataclass(frozen=True, eq=False)
 class _Sides:
-    """The matched lines of both maps in single precision, source first."""
+    """The matched lines of both maps, source first.
+
+    In double precision: which matches are compatible decides which are drawn, and must not depend on rounding.
+    """
 
     lines: LineSet  # (2, k)
     anchor: Tensor  # (2, k, 3)
@@ -83,14 +100,14 @@ class _Sides:
 
     @classmethod
     def of(cls, source: AnchoredLines, target: AnchoredLines) -> _Sides:
-        direction = torch.stack([source.lines.direction, target.lines.direction]).float()
-        moment = torch.stack([source.lines.moment, target.lines.moment]).float()
+        direction = torch.stack([source.lines.direction, target.lines.direction]).double()
+        moment = torch.stack([source.lines.moment, target.lines.moment]).double()
         cut = None
         if source.half_length is not None and target.half_length is not None:
-            cut = (source.half_length - target.half_length).abs().float()
+            cut = (source.half_length - target.half_length).abs().double()
         return _Sides(
             LineSet(direction, moment),
-            torch.stack([source.anchor, target.anchor]).float(),
+            torch.stack([source.anchor, target.anchor]).double(),
             cut,
             [side.lines.ids for side in (source, target) if side.lines.ids is not None],
         )

@@ -53,7 +53,7 @@ class ClosePairs:
         return len(self.rows)
 
     @cached_property
-    def _columns(self) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " k"]]:
+    def columns(self) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " k"]]:
         """Rows of the source and of the target."""
         first, second = np.ascontiguousarray(self.rows.cpu().numpy().T)
         return first, second
@@ -61,13 +61,13 @@ class ClosePairs:
     @cached_property
     def _line_counts(self) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " n"]]:
         """Number of pairs of each line."""
-        first, second = self._columns
+        first, second = self.columns
         return np.bincount(first, minlength=self.counts[0]), np.bincount(second, minlength=self.counts[1])
 
     @cached_property
     def competitors(self) -> Int[np.ndarray, " k"]:
         """Number of other pairs that contain one of the two lines."""
-        first, second = (count.take(column) for count, column in zip(self._line_counts, self._columns, strict=True))
+        first, second = (count.take(column) for count, column in zip(self._line_counts, self.columns, strict=True))
         return first + second - 2
 
     @cached_property
@@ -102,7 +102,7 @@ class ClosePairs:
         self, position: Float[np.ndarray, " k"], direction: Float[np.ndarray, " k"], settings: CorrespondenceSettings
     ) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
         """The same of arrays. NumPy's overhead per operation is small: they are many and on few values."""
-        first, second = zip(self._columns, self.counts, strict=True)
+        first, second = zip(self.columns, self.counts, strict=True)
         limit = max(self.max_matches, 1)
         matched, wrong, parallel = _MATCHED_FRACTION, _WRONG_PAIRS, _PARALLEL_FRACTION
         back = np.full_like(position, math.sqrt(matched / (1 - matched)))
@@ -127,7 +127,7 @@ class ClosePairs:
     def mutual_best(self, weight: Float[np.ndarray, " k"]) -> Bool[np.ndarray, " k"]:
         """Pairs that are the most probable for both of their lines."""
         best = np.ones(len(weight), dtype=bool)
-        for column, count in zip(self._columns, self.counts, strict=True):
+        for column, count in zip(self.columns, self.counts, strict=True):
             largest = np.zeros(count, dtype=weight.dtype)
             np.maximum.at(largest, column, weight)
             best &= weight == largest[column]

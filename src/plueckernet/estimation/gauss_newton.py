@@ -33,7 +33,11 @@ def determined_step(
     """
     if float(weight.sum()) < 3:
         return None
-    products = (design[:6] * weight).reshape(6, -1) @ design.reshape(7, -1).T
+    return solved_step((design[:6] * weight).reshape(6, -1) @ design.reshape(7, -1).T)
+
+
+def solved_step(products: Float[np.ndarray, "6 7"]) -> tuple[Float[np.ndarray, "6"], float]:
+    """The same from the information and, in the last column, the gradient."""
     information, gradient = products[:, :6], products[:, 6]
     if _is_determined(information):
         damping = 1e-12 * max(1.0, float(information.diagonal().max()))
@@ -45,8 +49,19 @@ def determined_step(
 
 def pose_covariance(design: Float[np.ndarray, "7 4 k"], weight: Float[np.ndarray, " k"]) -> Float[np.ndarray, "6 6"]:
     """The inverse of the weighted information; motions that are undetermined get a large variance."""
-    derivatives = design[:6].reshape(6, -1)
-    information = (design[:6] * weight).reshape(6, -1) @ derivatives.T
+    return inverse_information(weighted_information(design, weight))
+
+
+def weighted_information(
+    design: Float[np.ndarray, "7 4 k"], weight: Float[np.ndarray, " k"]
+) -> Float[np.ndarray, "6 6"]:  # fmt: skip
+    """Of the pose, from derivatives of residuals with unit covariance."""
+    information: np.ndarray = (design[:6] * weight).reshape(6, -1) @ design[:6].reshape(6, -1).T
+    return information
+
+
+def inverse_information(information: Float[np.ndarray, "6 6"]) -> Float[np.ndarray, "6 6"]:
+    """The covariance of the pose; motions that are undetermined get a large variance."""
     if _is_determined(information):
         covariance = np.linalg.inv(information)
     else:

@@ -20,9 +20,10 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from plueckernet.estimation.paired_lines import PairedLines, PairResiduals
+from plueckernet.estimation.paired_lines import PairedLines, ResidualValues
 from plueckernet.estimation.scoring import InlierThreshold
 from plueckernet.geometry.residuals import NoiseModel
+from plueckernet.kernels.refining import FittedPairs
 from plueckernet.settings import check_at_least, check_positive
 
 NOISE_FLOOR = 1e-7  # map radii and radians; no data are better
@@ -90,16 +91,33 @@ def fitted_ratio(lines: float) -> float:
 
 def robust_noise(
     noise: NoiseModel,
-    residuals: PairResiduals,
+    residuals: ResidualValues,
     pairs: PairedLines,
     rows: Int[np.ndarray, " r"],
     probability: Float[np.ndarray, " r"],
+    kernel: FittedPairs | None = None,
 ) -> NoiseModel:
     """From medians, for matches of which some are wrong; the lengths of segments do not enter.
 
     ``rows`` are the pairs that count, each as much as its ``probability``. The probable pairs alone would be those with
     small residuals: their median is too small, the next one smaller, until few lines are left.
     """
+    if kernel is None:
+        direction, ratio = _medians(noise, residuals, pairs, rows, probability)
+    else:
+        direction, ratio = kernel.medians(rows, noise.position, RAYLEIGH_MEDIAN, NOISE_FLOOR)
+    ratio *= math.sqrt(fitted_ratio(float(probability.sum())))
+    return NoiseModel(max(ratio * noise.position, NOISE_FLOOR), direction)
+
+
+def _medians(
+    noise: NoiseModel,
+    residuals: ResidualValues,
+    pairs: PairedLines,
+    rows: Int[np.ndarray, " r"],
+    probability: Float[np.ndarray, " r"],
+) -> tuple[float, float]:
+    """Of the noise of the direction, and of the ratio of the noise of the position to the previous one."""
     factor = pairs.source.noise_square.take(rows)
     noisier = factor + pairs.target.noise_square.take(rows)  # 2 for lines like all others
     turn, shift = (
@@ -108,8 +126,7 @@ def robust_noise(
     direction = max(_median(turn / np.sqrt(noisier), probability) / RAYLEIGH_MEDIAN, NOISE_FLOOR)
     carried = direction**2 * np.square(residuals.lever.take(rows)) * factor
     ratio = _median(shift / np.sqrt(noisier * noise.position**2 + carried), probability)
-    ratio *= math.sqrt(fitted_ratio(float(probability.sum())))
-    return NoiseModel(max(ratio / RAYLEIGH_MEDIAN * noise.position, NOISE_FLOOR), direction)
+    return direction, ratio / RAYLEIGH_MEDIAN
 
 
 def _median(values: Float[np.ndarray, " k"], weight: Float[np.ndarray, " k"]) -> float:
@@ -121,44 +138,74 @@ def _median(values: Float[np.ndarray, " k"], weight: Float[np.ndarray, " k"]) ->
 
 def fitted_noise(
     noise: NoiseModel,
-    residuals: PairResiduals,
+    residuals: ResidualValues,
     pairs: PairedLines,
     variance_scale: Float[np.ndarray, " k"],
     trust: Float[np.ndarray, " k"],
     num_lines: float,
+    kernel: FittedPairs | None = None,
 ) -> NoiseModel:
     """From mean squares of matches weighted by ``trust`` and by how well the model predicts them.
 
     ``variance_scale`` is the :func:`direction_variance_scale` of each match. The pose was fitted to ``num_lines``.
     """
-    source, target = pairs.source, pairs.target
-    square = np.square(residuals.direction).mean(0) / variance_scale
-    weight = trust / np.square(source.variances(noise)[1] + target.variances(noise)[1])
-    noisier = source.noise_square + target.noise_square
-    if source.infinite or target.infinite:
-        direction, endpoint = float((weight * noisier) @ square / (weight @ np.square(noisier))), 0.0
+    if kernel is None:
+        products = _direction_sums(noise, residuals, pairs, variance_scale, trust)
     else:
-        inverse = source.noise_square * source.inverse_length_square
-        inverse += target.noise_square * target.inverse_length_square
-        direction, endpoint = _non_negative(weight, square, noisier, 2 * inverse)
+        products = kernel.direction_sums(trust, _sigmas(noise))
+    if pairs.source.infinite or pairs.target.infinite:
+        direction, endpoint = float(products[0, 2] / products[0, 0]), 0.0
+    else:
+        direction, endpoint = _non_negative(products)
     model = NoiseModel(noise.position, max(math.sqrt(direction), NOISE_FLOOR), math.sqrt(endpoint))
-    carried = np.square(residuals.lever) * source.variances(model)[1] * variance_scale
-    weight = trust / np.square(noisier * noise.position**2 + carried) * noisier
-    square = fitted_ratio(num_lines) * np.square(residuals.position).mean(0)
-    excess = weight @ (square - carried) / (weight @ noisier)
-    position = max(float(excess), (MIN_POSITION_RATIO * noise.position) ** 2, NOISE_FLOOR**2)
+    if kernel is None:
+        excess, total = _position_sums(model, residuals, pairs, variance_scale, trust, fitted_ratio(num_lines))
+    else:
+        excess, total = kernel.position_sums(trust, _sigmas(model), fitted_ratio(num_lines))
+    position = max(excess / total, (MIN_POSITION_RATIO * noise.position) ** 2, NOISE_FLOOR**2)
     return NoiseModel(math.sqrt(position), model.direction, model.endpoint)
 
 
-def _non_negative(
-    weight: Float[np.ndarray, " k"],
-    value: Float[np.ndarray, " k"],
-    first: Float[np.ndarray, " k"],
-    second: Float[np.ndarray, " k"],
+def _sigmas(noise: NoiseModel) -> tuple[float, float, float]:
+    return noise.position, noise.direction, noise.endpoint
+
+
+def _direction_sums(
+    noise: NoiseModel,
+    residuals: ResidualValues,
+    pairs: PairedLines,
+    variance_scale: Float[np.ndarray, " k"],
+    trust: Float[np.ndarray, " k"],
+) -> Float[np.ndarray, "2 3"]:
+    """Normal equations of the squared noise of directions and ends, and in the last column their right side."""
+    source, target = pairs.source, pairs.target
+    square = np.square(residuals.direction).mean(0) / variance_scale
+    weight = trust / np.square(source.variances(noise)[1] + target.variances(noise)[1])
+    inverse = source.noise_square * source.inverse_length_square
+    inverse += target.noise_square * target.inverse_length_square
+    design = np.stack([source.noise_square + target.noise_square, 2 * inverse, square])
+    products: np.ndarray = (design[:2] * weight) @ design.T
+    return products
+
+
+def _position_sums(
+    noise: NoiseModel,
+    residuals: ResidualValues,
+    pairs: PairedLines,
+    variance_scale: Float[np.ndarray, " k"],
+    trust: Float[np.ndarray, " k"],
+    ratio: float,
 ) -> tuple[float, float]:
-    """Weighted least squares ``value = a first + b second`` with ``a, b >= 0``."""
-    design = np.stack([first, second, value])
-    products = (design[:2] * weight) @ design.T
+    """Of squared positions times ``ratio`` beyond what the direction carries to them, and of the noise factors."""
+    noisier = pairs.source.noise_square + pairs.target.noise_square
+    carried = np.square(residuals.lever) * pairs.source.variances(noise)[1] * variance_scale
+    weight = trust / np.square(noisier * noise.position**2 + carried) * noisier
+    square = ratio * np.square(residuals.position).mean(0)
+    return float(weight @ (square - carried)), float(weight @ noisier)
+
+
+def _non_negative(products: Float[np.ndarray, "2 3"]) -> tuple[float, float]:
+    """Weighted least squares ``value = a first + b second`` with ``a, b >= 0``, from its normal equations."""
     normal, right = products[:, :2], products[:, 2]
     a, b = np.linalg.lstsq(normal, right)[0].tolist()
     if a >= 0 and b >= 0:

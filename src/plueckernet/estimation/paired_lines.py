@@ -19,6 +19,7 @@ from torch import Tensor
 from plueckernet.estimation.scoring import AnchoredLines
 from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.residuals import NoiseModel
+from plueckernet.kernels.refining import Pairs
 
 _SMALL_ANGLE = 1e-4  # rad; below it the closed forms lose precision and their Taylor series are exact to 1e-16
 _MIN_COSINE = 1e-6  # of the angle between two lines of a pair
@@ -46,6 +47,10 @@ class PoseArrays:
     def act(self, points: Float[np.ndarray, "3 n"]) -> Float[np.ndarray, "3 n"]:
         """Move points."""
         return self.rotation @ points + self.translation[:, None]
+
+    def numbers(self) -> tuple[float, ...]:
+        """The rotation row by row, then the translation."""
+        return (*self.rotation.ravel().tolist(), *self.translation.tolist())
 
     def angle_to(self, other: PoseArrays) -> float:
         """Angle of the rotation between two poses, in radians; exact for small angles too."""
@@ -119,12 +124,18 @@ class LineColumns:
 
 
 @dataclass(frozen=True, eq=False)
-class PairResiduals:
+class ResidualValues:
     """Residuals of pairs under a pose, as of :func:`~plueckernet.geometry.residuals.line_residuals`."""
 
     position: Float[np.ndarray, "2 k"]
     direction: Float[np.ndarray, "2 k"]
     lever: Float[np.ndarray, " k"]
+
+
+@dataclass(frozen=True, eq=False)
+class PairResiduals(ResidualValues):
+    """The same with what their derivatives are made of."""
+
     crossing: Float[np.ndarray, "3 k"]
     project: Float[np.ndarray, "3 2 k"]  # derivative of the position by a shift
     turn: Float[np.ndarray, "3 2 k"]  # derivative of the direction by a turn
@@ -157,6 +168,7 @@ class PairedLines:
 
     source: LineColumns
     target: LineColumns
+    kernel: Pairs | None = None  # the same pairs for compiled steps
 
     @cached_property
     def _across(self) -> Float[np.ndarray, "3 2 k"]:

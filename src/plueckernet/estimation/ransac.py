@@ -20,6 +20,8 @@ from plueckernet.estimation.scoring import RowScorer
 from plueckernet.geometry.alignment import two_line_agreement, two_line_poses
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
+from plueckernet.kernels.hypotheses import solved_poses
+from plueckernet.kernels.library import compiled
 from plueckernet.settings import check_at_least, check_fraction
 
 
@@ -99,6 +101,9 @@ def draw_pairs(weight: Float[Tensor, "k k"], count: int, seed: int) -> Int[Tenso
 def solve_pairs(scorer: RowScorer, pairs: Int[Tensor, "2 s"]) -> Pose:
     """Poses of pairs of row matches for all possible sign choices, in single precision."""
     source, target, threshold = scorer.source.lines, scorer.target.lines, scorer.threshold
+    if compiled(pairs, source.direction):
+        limits = threshold.angle, threshold.distance
+        return Pose(*solved_poses(*scorer.compiled_lines, pairs, limits, threshold.directed))
     source_pairs, target_pairs = _drawn(source, pairs), _drawn(target, pairs)
     valid = two_line_agreement(source_pairs, target_pairs, threshold.angle, threshold.distance)
     if threshold.directed:

@@ -25,7 +25,7 @@ from torch import Tensor
 from plueckernet.estimation.close_pairs import NearbyPairs
 from plueckernet.estimation.correspondence import ClosePairs, CorrespondenceSettings
 from plueckernet.estimation.distinct import Distinctness, close_to_any
-from plueckernet.estimation.gauss_newton import determined_step, pose_covariance
+from plueckernet.estimation.gauss_newton import determined_step, inverse_information, solved_step, weighted_information
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.noise import (
     KnownNoise,
@@ -35,12 +35,13 @@ from plueckernet.estimation.noise import (
     robust_noise,
     tail_density,
 )
-from plueckernet.estimation.paired_lines import PairedLines, PairResiduals, PoseArrays
+from plueckernet.estimation.paired_lines import PairedLines, PoseArrays, ResidualValues
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold
 from plueckernet.estimation.verification import MapScorer
 from plueckernet.geometry.pose import Pose, stacked
 from plueckernet.geometry.residuals import NoiseModel
 from plueckernet.geometry.upright import allowed_motions
+from plueckernet.kernels.refining import FittedPairs, Model, Pairs
 from plueckernet.settings import check_at_least, check_fraction, check_positive
 
 # Halving these or raising them by half changed no result of `python -m benchmarks.sensitivity_registration`. Its maps
@@ -282,12 +283,12 @@ def short_length(source: AnchoredLines, target: AnchoredLines) -> float:
 @dataclass(frozen=True, eq=False)
 class _Fit:
     pose: PoseArrays  # after the step
-    residuals: PairResiduals  # before the step
+    residuals: ResidualValues  # before the step
     variance_scale: Float[np.ndarray, " k"]  # of the direction
-    design: Float[np.ndarray, "7 4 k"]
     weight: Float[np.ndarray, " k"]  # probability that the pair is a match
-    exclusive: Float[np.ndarray, " k"]  # probability that no competing pair is the match instead
+    information: Float[np.ndarray, "6 6"]  # about the pose; competing pairs have reduced it
     step: float  # length of the step, in standard deviations of the pose
+    kernel: FittedPairs | None = None  # which computed all this
 
 
 def _fit(
@@ -296,6 +297,8 @@ def _fit(
     """One Gauss-Newton step on the pairs, weighted by their probability; None if there are fewer than three."""
     if len(pairs) < 3:
         return None
+    if lines.kernel is not None:
+        return _compiled_fit(pose, lines.kernel, pairs.threshold, noise, settings)
     residuals = lines.residuals(pose)
     variances = lines.source.variances(noise), lines.target.variances(noise)
     turn, free = variances[0][1] + variances[1][1], settings.noise.degrees_of_freedom
@@ -309,12 +312,40 @@ def _fit(
     step = determined_step(design, weight)
     if step is None:
         return None
-    return _Fit(pose.stepped(step[0]), residuals, scale, design, weight, exclusive, step[1])
+    information = weighted_information(design, exclusive * np.sqrt(weight))
+    return _Fit(pose.stepped(step[0]), residuals, scale, weight, information, step[1])
+
+
+def _compiled_fit(
+    pose: PoseArrays, pairs: Pairs, threshold: InlierThreshold, noise: NoiseModel, settings: RefinementSettings
+) -> _Fit | None:
+    """The same by a kernel."""
+    model = Model(
+        pose.numbers(),
+        (noise.position, noise.direction, noise.endpoint),
+        settings.noise.degrees_of_freedom,
+        threshold.distance,
+        threshold.angle,
+        settings.correspondence.unseen_competitors,
+        settings.correspondence.iterations,
+        settings.up is not None,
+        settings.up or (0.0, 0.0, 0.0),
+    )
+    kernel = FittedPairs(pairs, model)
+    if not kernel.outcome:
+        return None
+    if kernel.outcome == 1:
+        length, stepped = kernel.step[1], PoseArrays(*kernel.pose)
+    else:
+        xi, length = solved_step(kernel.products)
+        stepped = pose.stepped(xi)
+    residuals = ResidualValues(kernel.position, kernel.direction, kernel.lever)
+    return _Fit(stepped, residuals, kernel.variance_scale, kernel.weight, kernel.information, length, kernel)
 
 
 def _covariance(fit: _Fit, estimated: bool) -> Float[np.ndarray, "6 6"]:
-    """Of the pose; competing pairs have reduced the information."""
-    covariance = pose_covariance(fit.design, fit.exclusive * np.sqrt(fit.weight))
+    """Of the pose."""
+    covariance = inverse_information(fit.information)
     if not estimated:
         return covariance
     # Six parameters were fitted to the residuals that the noise was estimated from. A line counts once although it has
@@ -331,7 +362,7 @@ def _rough_noise(model: NoiseModel, fit: _Fit, lines: PairedLines, settings: Ref
     rows = np.flatnonzero(fit.weight > settings.min_noise_probability)
     if len(rows) < 3:
         rows = np.flatnonzero(fit.weight > 0)
-    estimate = robust_noise(model, fit.residuals, lines, rows, fit.weight.take(rows))
+    estimate = robust_noise(model, fit.residuals, lines, rows, fit.weight.take(rows), fit.kernel)
     limit = settings.noise.max_decrease
     return replace(
         estimate,
@@ -343,4 +374,4 @@ def _rough_noise(model: NoiseModel, fit: _Fit, lines: PairedLines, settings: Ref
 def _fine_noise(model: NoiseModel, fit: _Fit, pairs: ClosePairs, lines: PairedLines) -> NoiseModel:
     """The noise by mean squares, mostly of pairs without competitors."""
     trust = fit.weight / np.square(1 + pairs.competitors)
-    return fitted_noise(model, fit.residuals, lines, fit.variance_scale, trust, float(fit.weight.sum()))
+    return fitted_noise(model, fit.residuals, lines, fit.variance_scale, trust, float(fit.weight.sum()), fit.kernel)

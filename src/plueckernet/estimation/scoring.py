@@ -8,6 +8,7 @@ perfect fit, 0 at the threshold and outside.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Float
@@ -17,6 +18,8 @@ from plueckernet.errors import InputError
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.residuals import NoiseModel
+from plueckernet.kernels.hypotheses import MatchedLines, row_scores
+from plueckernet.kernels.library import compiled
 
 # Entries of a temporary tensor. Small blocks stay in the cache and below the size at which the allocator returns memory
 # to the system after every operation. Larger blocks were several times slower.
@@ -99,6 +102,12 @@ class RowScorer:
     def __init__(self, source: AnchoredLines, target: AnchoredLines, threshold: InlierThreshold) -> None:
         if len(source) != len(target):
             raise InputError(f"row matches need as many source as target lines, got {len(source)} and {len(target)}")
+        self.source, self.target, self.threshold = source, target, threshold
+
+    @cached_property
+    def _forms(self) -> Float[Tensor, "17 k3"]:
+        """Coefficients of ``1 - r^2``, of the coordinate along the line and of the cosine, match by match."""
+        source, target, threshold = self.source, self.target, self.threshold
         d, f, q, e = source.lines.direction, source.lines.footpoints(), target.anchor, target.lines.direction
         unit, count = 1 / threshold.distance, len(source)
         left, right = torch.cat([q, q, e]), torch.cat([2 * unit**2 * f, unit * d, d / threshold.angle])
@@ -108,8 +117,23 @@ class RowScorer:
         rest[count : 2 * count, :3] = -right[count : 2 * count]
         outer = (left[:, :, None] * right[:, None, :]).flatten(1)
         # Single precision suffices: distances are in thresholds, and the maps are centred.
-        self._forms = torch.cat([outer, rest], -1).mT.float().contiguous()  # (17, 3 k)
-        self.source, self.target, self.threshold = source, target, threshold
+        return torch.cat([outer, rest], -1).mT.float().contiguous()  # (17, 3 k)
+
+    @cached_property
+    def compiled_lines(self) -> tuple[MatchedLines, MatchedLines]:
+        """The matched lines of both maps for kernels."""
+        source, target = (
+            MatchedLines(side.lines.direction, side.lines.moment, side.anchor, side.lines.ids)
+            for side in (self.source, self.target)
+        )
+        return source, target
+
+    @cached_property
+    def _columns(self) -> Float[Tensor, "12 k"]:
+        """Directions and feet of the source, anchors and directions of the target, in single precision."""
+        source, target = self.source.lines, self.target.lines
+        columns = [source.direction, source.footpoints(), self.target.anchor, target.direction]
+        return torch.cat(columns, -1).mT.float().contiguous()
 
     def fit(self, poses: Pose) -> Float[Tensor, "h k"]:
         """``1 - r^2`` for squared residuals ``r^2`` in thresholds; positive for inliers."""
@@ -117,6 +141,9 @@ class RowScorer:
 
     def scores(self, poses: Pose, weight: Float[Tensor, " k"]) -> Float[Tensor, " h"]:
         """Weighted number of matches that each pose explains."""
+        if compiled(poses.rotation, weight):
+            limits, directed = (self.threshold.distance, self.threshold.angle), self.threshold.directed
+            return row_scores((poses.rotation, poses.translation), self._columns, weight, limits, directed)
         entries, weight = _pose_entries(poses.to(torch.float32)), weight.float()
         scores = weight.new_empty(len(entries))
         size = max(1, 8 * BLOCK_ENTRIES // max(1, self._forms.shape[1]))

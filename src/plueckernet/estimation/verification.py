@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import torch
 from jaxtyping import Float, Int
@@ -32,8 +32,11 @@ from plueckernet.estimation.infinite_lines import InfiniteLines
 from plueckernet.estimation.line_grid import LineGrid
 from plueckernet.estimation.moved_lines import MovedLines
 from plueckernet.estimation.occupancy import Occupancy
+from plueckernet.estimation.partners import line_arrays
 from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines, InlierThreshold, pair_residuals
 from plueckernet.geometry.pose import Pose
+from plueckernet.kernels.library import compiled
+from plueckernet.kernels.map_sides import MapSide, explained_sums
 from plueckernet.settings import check_at_least, check_positive
 
 INFINITE_LINES = 256  # of a map of infinite lines, which no grid can hold, that are compared with all of the other
@@ -109,26 +112,16 @@ class MapScorer:
         settings: VerificationSettings = VerificationSettings(),
         partners: tuple[AnchoredLines, AnchoredLines] | None = None,
     ) -> None:
-        sides = source.to(torch.float32), target.to(torch.float32)
-        bundle = InlierThreshold(settings.bundle_width * threshold.distance, threshold.angle)
-        self._source, self._target = (_WeightedLines(lines, _weights(lines, bundle)) for lines in sides)
-        self._threshold, self._settings = threshold, settings
+        self._settings = settings
         self._infinite = source.half_length is None or target.half_length is None
-        if self._infinite:
-            self._infinite_lines = [InfiniteLines(lines, threshold) for lines in sides]
-        else:
-            partner_sides = sides if partners is None else tuple(side.to(torch.float32) for side in partners)
-            self._grids = [LineGrid(lines, threshold) for lines in partner_sides]
-            self._occupancies = [Occupancy(lines, settings.cell_size) for lines in partner_sides]
+        source_partners, target_partners = partners or (source, target)
+        self._source = _Side(source, source_partners, threshold, settings, self._infinite)
+        self._target = _Side(target, target_partners, threshold, settings, self._infinite)
 
     def against_itself(self, side: int) -> MapScorer:
         """Scores motions of the source (0) or the target (1) within the same map."""
         scorer = copy(self)
         scorer._source = scorer._target = (self._source, self._target)[side]
-        if self._infinite:
-            scorer._infinite_lines = [self._infinite_lines[side]] * 2
-        else:
-            scorer._grids, scorer._occupancies = [self._grids[side]] * 2, [self._occupancies[side]] * 2
         return scorer
 
     def scores(self, poses: Pose) -> Float[Tensor, " h"]:
@@ -146,9 +139,9 @@ class MapScorer:
         """
         single = poses.to(torch.float32)
         if not self._infinite:
-            return self._explained(single, self._source, self._target)
+            return self._explained(single, max(len(self._source), len(self._target)))
         sides = self._explained_sides(single, sample)
-        expected = torch.full_like(sides[0], min(len(self._source.weight), len(self._target.weight)))
+        expected = torch.full_like(sides[0], min(len(self._source), len(self._target)))
         return Explained(*sides, expected, expected)
 
     def best(self, poses: Pose, count: int) -> tuple[Int[Tensor, " k"], Float[Tensor, " k"]]:
@@ -169,9 +162,10 @@ class MapScorer:
             return none, none
         single = Pose(pose.rotation[None], pose.translation[None]).to(torch.float32)
         covered = [
-            occupancy.coverage(MovedLines.of(motion, side.lines))[0] > _MIN_COVERAGE
-            for occupancy, motion, side in zip(
-                reversed(self._occupancies), (single, single.inverse()), (self._source, self._target), strict=True
+            other.occupancy.coverage(MovedLines.of(motion, side.lines))[0] > _MIN_COVERAGE
+            for side, motion, other in (
+                (self._source, single, self._target),
+                (self._target, single.inverse(), self._source),
             )
         ]
         return covered[0].nonzero()[:, 0], covered[1].nonzero()[:, 0]
@@ -192,66 +186,131 @@ class MapScorer:
 
     def _rough_scores(self, poses: Pose) -> Float[Tensor, " h"]:
         """The score on some lines of each map; of infinite lines, on some of the source against all of the target."""
-        source = self._source.sample(self._settings.screening_lines)
+        count, smaller = self._settings.screening_lines, min(len(self._source), len(self._target))
         if self._infinite:
-            return self._explained_infinite(poses, source, 1, INFINITE_LINES)
-        target = self._target.sample(self._settings.screening_lines)
-        sampled = min(len(source.weight), len(target.weight)) / min(len(self._source.weight), len(self._target.weight))
-        return self.score(self._explained(poses, source, target), sampled * self._settings.score_prior)
+            return self._explained_infinite(poses, self._source, self._target, count)
+        return self.score(self._explained(poses, count), min(count, smaller) / smaller * self._settings.score_prior)
 
     def score(self, explained: Explained, prior: float | None = None) -> Float[Tensor, " h"]:
         """The score that follows from explained and expected lines."""
         prior = self._settings.score_prior if prior is None else prior
         return explained.lines.square() / (explained.expected + prior)
 
-    def _explained(self, poses: Pose, source: _WeightedLines, target: _WeightedLines) -> Explained:
-        size = max(1, _POSE_LINES // max(1, len(source.weight) + len(target.weight)))
+    def _explained(self, poses: Pose, count: int) -> Explained:
+        """Of segments, at most ``count`` of each map."""
+        sides = self._source, self._target
+        counts = min(count, len(sides[0])), min(count, len(sides[1]))
+        if sides[0].kernel is not None and sides[1].kernel is not None:
+            pose = poses.rotation, poses.translation
+            return Explained(*explained_sums(sides[0].kernel, sides[1].kernel, pose, counts))
+        size = max(1, _POSE_LINES // max(1, sum(counts)))
         blocks = [poses[start : start + size] for start in range(0, max(1, poses.rotation.shape[0]), size)]
-        sums = [self._sums(block, source, target) for block in blocks]
+        sums = [self._sums(block, counts) for block in blocks]
         return Explained(*(torch.cat(side) for side in zip(*sums, strict=True)))
 
-    def _sums(self, poses: Pose, source: _WeightedLines, target: _WeightedLines) -> tuple[Tensor, ...]:
+    def _sums(self, poses: Pose, counts: tuple[int, int]) -> tuple[Tensor, ...]:
         explained, expected = [], []
-        for moved, motion, other in ((source, poses, 1), (target, poses.inverse(), 0)):
-            lines = MovedLines.of(motion, moved.lines)
-            fit = (1 - self._grids[other].misfit(lines)).clamp_min_(0)
-            covered = torch.maximum(self._occupancies[other].coverage(lines), fit)
-            explained.append(fit @ moved.weight)
-            expected.append(covered @ moved.weight)
+        source, target = self._source, self._target
+        for side, count, motion, other in (
+            (source, counts[0], poses, target),
+            (target, counts[1], poses.inverse(), source),
+        ):
+            rows = side.sample(count)
+            lines, weight = MovedLines.of(motion, side.lines[rows]), side.weight[rows]
+            fit = (1 - other.grid.misfit(lines)).clamp_min_(0)
+            covered = torch.maximum(other.occupancy.coverage(lines), fit)
+            explained.append(fit @ weight)
+            expected.append(covered @ weight)
         return *explained, *expected
 
     @property
     def _is_sampled(self) -> bool:
         """Whether some infinite lines stand for others."""
-        return self._infinite and max(len(self._source.weight), len(self._target.weight)) > INFINITE_LINES
+        return self._infinite and max(len(self._source), len(self._target)) > INFINITE_LINES
 
     def _explained_sides(self, poses: Pose, sample: int) -> tuple[Float[Tensor, " h"], Float[Tensor, " h"]]:
         """Explained lines of both infinite maps; one comparison tells both where no line has to stand for others."""
+        source, target = self._source, self._target
         if self._is_sampled:
-            first = self._explained_infinite(poses, self._source, 1, sample)
-            return first, self._explained_infinite(poses.inverse(), self._target, 0, sample)
-        source, target = self._infinite_lines[1].misfits(poses, self._source.lines)
-        return (1 - source).clamp_min_(0).sum(-1), (1 - target).clamp_min_(0).sum(-1)
+            scales = [len(side) / max(1, min(sample, len(side))) for side in (source, target)]
+            first = self._explained_infinite(poses, source, target, sample) * scales[0]
+            return first, self._explained_infinite(poses.inverse(), target, source, sample) * scales[1]
+        if source.kernel is not None and target.kernel is not None:
+            counts, pose = (len(source), len(target)), (poses.rotation, poses.translation)
+            sums = explained_sums(source.kernel, target.kernel, pose, counts)
+            return sums[0], sums[1]
+        misfits = target.infinite_lines.misfits(poses, source.lines)
+        return (1 - misfits[0]).clamp_min_(0).sum(-1), (1 - misfits[1]).clamp_min_(0).sum(-1)
 
-    def _explained_infinite(
-        self, poses: Pose, moved: _WeightedLines, other: int, sample: int
-    ) -> Float[Tensor, " h"]:  # fmt: skip
-        """Explained lines of an infinite map; some of its lines stand for all of it."""
-        misfit = self._infinite_lines[other].misfit(poses, moved.sample(sample).lines)
-        return (1 - misfit).clamp_min_(0).mean(-1) * len(moved.weight)
+    def _explained_infinite(self, poses: Pose, moved: _Side, other: _Side, count: int) -> Float[Tensor, " h"]:
+        """Explained lines among at most ``count`` of an infinite map."""
+        if moved.kernel is not None and other.kernel is not None:
+            counts, pose = (min(count, len(moved)), 0), (poses.rotation, poses.translation)
+            return explained_sums(moved.kernel, other.kernel, pose, counts)[0]
+        misfit = other.infinite_lines.misfit(poses, moved.lines[moved.sample(count)])
+        return (1 - misfit).clamp_min_(0).sum(-1)
 
 
-@dataclass(frozen=True, eq=False)
-class _WeightedLines:
-    lines: AnchoredLines
-    weight: Float[Tensor, " n"]
+class _Side:
+    """One of two maps: lines that are counted, and partners of the lines of the other map.
 
-    def sample(self, count: int) -> _WeightedLines:
-        """At most ``count`` lines, spread evenly."""
-        total = len(self.weight)
-        count = min(count, total)
-        rows = torch.arange(count, device=self.weight.device) * total // max(1, count)
-        return _WeightedLines(self.lines[rows], self.weight[rows])
+    What is kept by the library is made at once, the rest when it is needed.
+    """
+
+    def __init__(
+        self,
+        lines: AnchoredLines,
+        partners: AnchoredLines,
+        threshold: InlierThreshold,
+        settings: VerificationSettings,
+        infinite: bool,
+    ) -> None:
+        self._lines, self._partners, self._threshold, self._settings = lines, partners, threshold, settings
+        self.kernel = self._kernel(infinite) if compiled(lines.anchor) else None
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def sample(self, count: int) -> Int[Tensor, " k"]:
+        """Rows of at most ``count`` lines, spread evenly."""
+        count = min(count, len(self))
+        return torch.arange(count, device=self._lines.anchor.device) * len(self) // max(1, count)
+
+    @cached_property
+    def lines(self) -> AnchoredLines:
+        """The lines that are counted."""
+        return self._lines.to(torch.float32)
+
+    @cached_property
+    def weight(self) -> Float[Tensor, " n"]:
+        """The weight of each segment."""
+        return _weights(self.lines, self._bundle)
+
+    @cached_property
+    def grid(self) -> LineGrid:
+        """The segments that may be partners."""
+        return LineGrid(self._partners.to(torch.float32), self._threshold)
+
+    @cached_property
+    def occupancy(self) -> Occupancy:
+        """Where the map has segments."""
+        return Occupancy(self._partners.to(torch.float32), self._settings.cell_size)
+
+    @cached_property
+    def infinite_lines(self) -> InfiniteLines:
+        """The infinite lines that may be partners."""
+        return InfiniteLines(self.lines, self._threshold)
+
+    @property
+    def _bundle(self) -> InlierThreshold:
+        return InlierThreshold(self._settings.bundle_width * self._threshold.distance, self._threshold.angle)
+
+    def _kernel(self, infinite: bool) -> MapSide:
+        lines, partners = (line_arrays(side) for side in (self._lines, self._partners))
+        if infinite:
+            lines = partners = lines._replace(half_length=None)
+        threshold = self._threshold.distance, self._threshold.angle, self._threshold.directed
+        return MapSide(lines, partners, threshold, self._bundle.distance, self._settings.cell_size)
 
 
 def _weights(lines: AnchoredLines, bundle: InlierThreshold) -> Float[Tensor, " n"]:

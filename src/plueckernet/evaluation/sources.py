@@ -2,7 +2,7 @@
 
 Files are parsed, never imported, and need nothing but the standard library. Comments, docstrings, formatting and code
 for type checkers do not count, so the hash changes only with the code that runs. It is the same on every Python. With a
-module counts the C of the same name beside it, and the headers there.
+module that has C of the same name beside it counts all C of its folder.
 
 A package's ``__init__`` counts only where a name that it defines itself is used: ``from plueckernet.geometry import
 Pose`` is a dependence on ``geometry/pose.py``. This holds as long as importing a package has no side effect.
@@ -102,12 +102,10 @@ def file_hash(path: Path) -> str:
 
 
 def _compiled_code(closure: _Closure, tree: SourceTree) -> Iterator[tuple[Path, str]]:
-    """C sources of modules and the headers beside them, with a hash of each without comments and layout."""
-    paths = {path for item in closure.parts if (path := tree.path(item.module)) and path.with_suffix(".c").is_file()}
-    files = {path.with_suffix(".c") for path in paths} | {
-        header for path in paths for header in path.parent.glob("*.h")
-    }
-    for path in sorted(files):
+    """All C of the folders of modules that have some, with a hash of each file without comments and layout."""
+    paths = filter(None, (tree.path(item.module) for item in closure.parts))
+    folders = {path.parent for path in paths if path.with_suffix(".c").is_file()}
+    for path in sorted(path for folder in folders for path in (*folder.glob("*.c"), *folder.glob("*.h"))):
         yield path, hashlib.sha256(_code_of_c(path.read_text("utf-8")).encode()).hexdigest()
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, linear
 
 from plueckernet.geometry import LineSet
+from plueckernet.kernels.encoder import EncoderKernel
 from plueckernet.models.attention import Edges, mask_bias, sparse_neighbours
 from plueckernet.models.edge_blocks import (
     TABLE_ROWS,
@@ -120,6 +121,11 @@ class InvariantEncoder(nn.Module):
             edges.append([SetEdges(of_layer, filters) for of_layer in bias.split(self.config.heads)])
         x = self._line_features(pooled, lines, placed)
         return torch.cat([x[i, index] for i, index in enumerate(real)]), edges
+
+    def kernel(self, lines: LineSet) -> EncoderKernel:
+        """What :meth:`packed` computes, compiled."""
+        mode = int(lines.endpoints is not None)
+        return self._prepared.get(self, ("kernel", mode), lambda: self._prepared_kernel(mode))
 
     def reads_tables(self) -> bool:
         """Whether edges are read from tables: on a CPU if no gradient is needed."""
@@ -242,6 +248,29 @@ class InvariantEncoder(nn.Module):
             decay=(-0.5 / radii.square())[:, None, None],
         )
 
+    def _prepared_kernel(self, mode: int) -> EncoderKernel:
+        weights = self._edge_weights(mode)
+        edges = {
+            "tables": weights.tables,
+            "second": weights.second[0],
+            "second_bias": weights.second[1].flatten(),
+            "head": weights.head,
+            "constants": weights.filter_constant.flatten(),
+            "decay": weights.decay.flatten(),
+        }
+        lowest, highest = weights.length_range
+        scalars = {
+            "lowest": lowest,
+            "steps": (TABLE_ROWS - 1) / (highest - lowest),
+            "floor": weights.length_floor,
+            "half_weight": weights.half_weight_sine**2,
+            "is_segment": mode,
+            "is_joint": int(self.config.scale == "joint"),
+            "spread": float(_spread(self.length_centres)),
+        }
+        unary = self.length_centres, self.unary_gain[mode]
+        return EncoderKernel(edges, unary, self.line.weights(), scalars)
+
     def _tables(self, mode: int) -> Float[Tensor, "functions rows e"]:
         """First-layer contributions of each length and of the angle, sampled over their range."""
         gain, shift = self.gain[mode], self.shift[mode]
@@ -291,6 +320,11 @@ def _bumps(x: Tensor, centres: Tensor) -> Tensor:
 
     Polynomials, because a CPU evaluates ten of them in the time of one exponential.
     """
-    spread = 2 * (centres[1] - centres[0])
+    spread = _spread(centres)
     t = (x / spread)[..., None] - centres / spread
     return t.square_().sub_(1).clamp_max_(0).square_()
+
+
+def _spread(centres: Tensor) -> Tensor:
+    """The distance from its centre at which a bump is zero."""
+    return 2 * (centres[1] - centres[0])

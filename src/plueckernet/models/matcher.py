@@ -17,6 +17,9 @@ from torch.nn.functional import logsigmoid, normalize, pad
 
 from plueckernet.errors import InputError, ShapeError
 from plueckernet.geometry import LineSet
+from plueckernet.kernels.assignment import AssignmentKernel
+from plueckernet.kernels.library import compiled
+from plueckernet.kernels.messages import MessageKernel
 from plueckernet.models.attention import AttentionConfig, MessageLayer, other_half
 from plueckernet.models.invariant_encoder import InvariantEncoder, InvariantEncoderConfig
 from plueckernet.models.mlp import MLP, Style
@@ -218,6 +221,8 @@ class InvariantTrunk(nn.Module):
     def _packed(self, lines: LineSet) -> Float[Tensor, "s n c"]:
         """The same features without the padding, for inference on a CPU."""
         sets, n = lines.direction.shape[:2]
+        if compiled(self.encoder.head.weight, lines.direction) and self.encoder.head.weight.dtype == torch.float32:
+            return self._compiled(lines)
         real = [torch.arange(n)] * sets if lines.mask is None else [row.nonzero()[:, 0] for row in lines.mask]
         features = self.encoder.head.weight.new_zeros(sets, n, self.channels)
         with torch.inference_mode():  # operations are many and small
@@ -227,6 +232,31 @@ class InvariantTrunk(nn.Module):
                 features[i, index] = rows
         return features
 
+    def _compiled(self, lines: LineSet) -> Float[Tensor, "s n c"]:
+        """The same by kernels."""
+        sets, n = lines.direction.shape[:2]
+        points = lines.moment if lines.endpoints is None else lines.endpoints
+        mask, sides = lines.mask, [lines.direction.flatten(0, 1), points.flatten(0, 1)]
+        ends = list(range(0, (sets + 1) * n, n))
+        if mask is not None:
+            sides = [values[mask.flatten()] for values in sides]
+            ends = [0, *mask.sum(-1).cumsum(0).tolist()]
+        x, edges = self.encoder.kernel(lines).encode(sides[0], sides[1], ends, n)
+        x = self._message_kernel().pass_messages(x, ends, edges)
+        if mask is None:
+            return x.unflatten(0, (sets, n))
+        features = x.new_zeros(sets, n, self.channels)
+        features[mask] = x
+        return features
+
+    def _message_kernel(self) -> MessageKernel:
+        def prepare() -> MessageKernel:
+            layers, config = [PackedLayer(layer).weights() for layer in self.layers], self.encoder.config
+            sizes = config.channels, config.heads, config.filters
+            return MessageKernel(layers, *sizes, cross_attention=self.cross_attention)
+
+        return self._prepared.get(self.layers, "kernel", prepare)
+
 
 class MatchHead(nn.Module):
     """Match probabilities from features (Sec. 3.3), in float32 for any precision of the trunk."""
@@ -235,13 +265,14 @@ class MatchHead(nn.Module):
         self, assignment: Assignment, sinkhorn: SinkhornConfig, style: Style, prior: bool, channels: int = 128
     ) -> None:
         super().__init__()
-        self.assignment = assignment
+        self.assignment, self.style = assignment, style
         self.sinkhorn = sinkhorn
         self.project = nn.Linear(channels, channels)
         if assignment == "dual-softmax":
             self.sharpness = nn.Parameter(torch.tensor(3.0))  # logarithm of the factor of the cosines
         sizes = (3 * channels, 2 * channels, 2 * channels, channels, 1)
         self.matchability = MLP(sizes, style) if prior else None
+        self._prepared = PreparedWeights()
 
     def forward(
         self,
@@ -253,6 +284,9 @@ class MatchHead(nn.Module):
         """Compare ``m`` source lines with ``n`` target lines."""
         dtype = self.project.weight.dtype
         x, y = x.to(dtype), y.to(dtype)
+        if x_mask is None and y_mask is None and len(x) == 1 and self._is_compiled(x, y):
+            log_p, *logits = self._kernel().assign(x[0], y[0])
+            return MatchOutput(log_p[None], *(values.sigmoid()[None] for values in logits))
         with torch.autocast(x.device.type, enabled=False):
             r, s = self._logits(x, y, x_mask, y_mask), self._logits(y, x, y_mask, x_mask)
             x, y = (normalize(self.project(features), dim=-1) for features in (x, y))
@@ -263,6 +297,18 @@ class MatchHead(nn.Module):
                 log_w = sinkhorn(cost, log_r, log_s, self.sinkhorn, cost_range=2.0)
                 return MatchOutput(log_w, log_r.exp(), log_s.exp())
             return _dual_softmax(self.sharpness.exp() * x, y, (r, s), (x_mask, y_mask))
+
+    def _is_compiled(self, x: Tensor, y: Tensor) -> bool:
+        tracked = torch.is_grad_enabled() or torch.compiler.is_compiling()
+        known = self.assignment == "dual-softmax" and self.style == "layer-gelu" and x.dtype == torch.float32
+        return known and not tracked and min(x.shape[1], y.shape[1]) > 0 and compiled(x, self.project.weight)
+
+    def _kernel(self) -> AssignmentKernel:
+        return self._prepared.get(self, "kernel", lambda: self._prepared_kernel())
+
+    def _prepared_kernel(self) -> AssignmentKernel:
+        matchability = [] if self.matchability is None else self.matchability.weights()
+        return AssignmentKernel((self.project.weight, self.project.bias), matchability, float(self.sharpness.exp()))
 
     def _logits(self, x: Tensor, y: Tensor, mask: Tensor | None, other: Tensor | None) -> Tensor:
         """The network of Eq. (5): one logit from a line and the pooled lines of the other map."""

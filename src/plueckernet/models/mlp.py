@@ -7,7 +7,7 @@ otherwise batching would change the result. Every such norm therefore takes the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from math import gcd
 from typing import Any, Literal
 
@@ -143,6 +143,11 @@ class MLP(nn.Module):
         for linear, norm in zip(self.linear, self.norm, strict=False):
             x = self.activation(norm(linear(x), mask))  # (*batch, n, size)
         return self.linear[-1](x)
+
+    def weights(self) -> list[Tensor]:
+        """Weight and bias of every layer and norm, in the order of their use."""
+        layers = [layer for pair in zip_longest(self.linear, self.norm) for layer in pair if layer is not None]
+        return [values for layer in layers for values in (layer.weight, layer.bias)]
 
 
 def _wide(x: Tensor) -> Tensor:

@@ -41,6 +41,11 @@ class PackedLayer:
         self.first_bias = first.bias + merged[:, c]
         self.norm, self.second = layer.update.norm[0], second
 
+    def weights(self) -> list[Tensor]:
+        """All weights, in the order of their use."""
+        norm = self.norm.weight, self.norm.bias
+        return [self.project, self.first, self.first_bias, *norm, self.second.weight, self.second.bias]
+
     def own_messages(self, rows: Float[Tensor, "t w"], sets: Sequence[slice], edges: Sequence[SetEdges]) -> None:
         """Messages within each set, by attention and by filters."""
         c, filters = self.config.channels, self.config.filters

@@ -54,22 +54,22 @@ def _support(scorer: BatchedRowScorer) -> Float[Tensor, "b k k"]:
     """For each compatible pair of matches, the number of matches compatible with both; zero for others."""
     source, target = scorer.source, scorer.target
     direction, moment, anchor = (
-        torch.stack([getattr(side, name) for side in (source, target)]).float()
+        torch.stack([getattr(side, name) for side in (source, target)]).double()
         for name in ("direction", "moment", "anchor")
     )
     pairs = pairwise_invariants(LineSet(direction, moment), anchor)
-    threshold = scorer.maps.distance.float()[:, None, None]
+    threshold = scorer.maps.distance.double()[:, None, None]
     margin = (pairs.cosine[0] * pairs.cosine[1]).addcmul_(*pairs.sine).sub_(math.cos(scorer.maps.angle))
     margin = torch.minimum(margin, threshold - (pairs.distance[0] - pairs.distance[1]).abs_())
     if source.half_length is not None and target.half_length is not None:
-        cut = (source.half_length - target.half_length).abs().float()
+        cut = (source.half_length - target.half_length).abs().double()
         apart = (pairs.span[0] - pairs.span[1]).abs_() - cut[:, :, None]
         margin = torch.minimum(margin, cut[:, None] + threshold - apart)
     other = torch.ones_like(margin, dtype=torch.bool)
     for rows in (scorer.matches.source, scorer.matches.target):
         other &= rows[:, :, None] != rows[:, None]
     mask = scorer.matches.mask
-    upper = ((margin > 0) & other & mask[:, :, None] & mask[:, None]).triu_(1).to(margin.dtype)
+    upper = ((margin > 0) & other & mask[:, :, None] & mask[:, None]).triu_(1).float()
     compatible = upper + upper.mT
     return (compatible @ compatible).mul_(compatible)
 

@@ -1,0 +1,80 @@
+/* The best partner of each line under poses, among all lines of another map: estimation/partners.py. */
+#include "line_columns.h"
+
+/* The first place of a value; 0 if there is nothing but NaN. */
+static int64_t place_of(float value, const float *values, int32_t count)
+{
+    int32_t place = count;
+#pragma omp simd reduction(min : place)
+    for (int32_t j = 0; j < count; j++) {
+        int32_t candidate = values[j] == value ? j : count;
+        place = candidate < place ? candidate : place;
+    }
+    return place < count ? place : 0;
+}
+
+/* Keep the smaller of the squares of this row and of those before it, and whose they are. */
+static void keep_smaller(const float *square, int64_t count, int32_t row, float *best, int32_t *nearest)
+{
+#pragma omp simd
+    for (int64_t j = 0; j < count; j++) {
+        int better = square[j] < best[j];
+        best[j] = better ? square[j] : best[j];
+        nearest[j] = better ? row : nearest[j];
+    }
+}
+
+typedef struct {
+    int64_t count;
+    const float *anchor, *direction, *half_length; /* the last is NULL for infinite lines */
+} Lines;
+
+/* Of one pose; `square`, `other_best` and `other_nearest` are scratch of as many numbers as there are columns. */
+static void pose_partners(const float *rotation, const float *translation, Lines source, const LineColumns *columns,
+                          int64_t column_count, const Threshold *threshold, int segments, float *best,
+                          int64_t *nearest, float *square, float *other_best, int32_t *other_nearest)
+{
+    for (int64_t i = 0; i < source.count; i++) {
+        float half = source.half_length ? source.half_length[i] : 0;
+        MovedLine line = moved_line(rotation, translation, source.anchor + 3 * i, source.direction + 3 * i, half,
+                                    1 / threshold->distance);
+        residual_row(&line, columns, 0, column_count, threshold, segments, square);
+        best[i] = smallest(square, columns->padded);
+        if (nearest)
+            nearest[i] = place_of(best[i], square, (int32_t)column_count);
+        if (other_nearest)
+            keep_smaller(square, columns->padded, (int32_t)i, other_best, other_nearest);
+    }
+}
+
+/* Squared residuals of the best partner of every source line under every pose, `best`, and of every target line,
+   `other_best`, and the rows of these partners, `nearest` and `other_nearest`. All but `best` may be NULL, the last two
+   are there together. Returns 0, or 1 if there was no memory. */
+KERNEL int best_partners(int64_t poses, const float *rotation, const float *translation, int64_t rows,
+                         const float *anchor, const float *direction, const float *half_length, int64_t columns,
+                         const float *other_anchor, const float *other_direction, const float *other_half_length,
+                         float distance, float angle, float slope, int directed, float *best, int64_t *nearest,
+                         float *other_best, int64_t *other_nearest)
+{
+    Threshold threshold = {distance, angle, slope, directed};
+    int64_t padded = padded_count(columns);
+    float *memory = malloc(sizeof(float) * (size_t)(padded * (COLUMN_FIELDS + 3) + 1));
+    if (!memory)
+        return 1;
+    LineColumns table = columns_in(memory, padded);
+    set_columns(&table, columns, other_anchor, other_direction, other_half_length, 1 / distance);
+    float *square = memory + COLUMN_FIELDS * padded, *column_best = square + padded;
+    int32_t *column_nearest = (int32_t *)(column_best + padded);
+    Lines source = {rows, anchor, direction, half_length};
+    for (int64_t h = 0; h < poses; h++) {
+        for (int64_t j = 0; j < padded; j++)
+            column_best[j] = INFINITY, column_nearest[j] = 0;
+        pose_partners(rotation + 9 * h, translation + 3 * h, source, &table, columns, &threshold,
+                      half_length && other_half_length, best + rows * h, nearest ? nearest + rows * h : NULL, square,
+                      column_best, other_nearest ? column_nearest : NULL);
+        for (int64_t j = 0; other_nearest && j < columns; j++)
+            other_best[columns * h + j] = column_best[j], other_nearest[columns * h + j] = column_nearest[j];
+    }
+    free(memory);
+    return 0;
+}
