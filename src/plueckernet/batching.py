@@ -119,7 +119,7 @@ class BatchRegistration:
     def _of_window(self, window: Sequence[Pair]) -> Iterator[RegistrationResult]:
         maps = [_read(pair) if self._run.is_possible else None for pair in window]
         results: dict[int, RegistrationResult | None] = {}
-        for rows in _buckets(maps, self._run.settings):
+        for rows in _buckets(maps, self._run.settings, self._run.matcher.few_lines(self._run.settings)):
             bucket = [pair for row in rows if (pair := maps[row]) is not None]
             results |= zip(rows, self._of_bucket(bucket), strict=True)
         for place, pair in enumerate(window):
@@ -195,7 +195,7 @@ class BatchRegistration:
         run, settings, judgement = self._run, self._run.settings, self._run.settings.judgement
         search = BatchedSearch(maps, settings, clock)
         lines, every = (settings.first_lines, min(settings.max_matches, MAX_PART_MATCHES)), max(map(max, counts))
-        if every <= settings.first_lines:
+        if every <= run.matcher.few_lines(settings):
             look = search.look(run.match, (every, settings.max_matches), run.seed, settings.usual_round)
             return [self._finished(search, look, range(len(maps)), counts, judgement.clear_confidence)]
         look = search.look(run.match_longest, lines, run.seed, settings.first_round)
@@ -287,8 +287,11 @@ def _read(pair: Pair) -> LineSets | None:
         return None
 
 
-def _buckets(maps: Sequence[LineSets | None], settings: RegistrationSettings) -> list[list[int]]:
-    """Rows of pairs of like size and kind; those that no batch can hold are in none."""
+def _buckets(maps: Sequence[LineSets | None], settings: RegistrationSettings, few: int) -> list[list[int]]:
+    """Rows of pairs of like size and kind; those that no batch can hold are in none.
+
+    Pairs of at most ``few`` lines have no first look and are apart from the others.
+    """
     buckets: dict[tuple[bool, int], list[int]] = {}
     for row, pair in enumerate(maps):
         if pair is not None and all(_is_batchable(lines, settings) for lines in pair):
@@ -296,7 +299,7 @@ def _buckets(maps: Sequence[LineSets | None], settings: RegistrationSettings) ->
             if kinds[0] == kinds[1]:
                 largest = max(len(lines) for lines in pair)
                 doublings = math.ceil(_SIZES_PER_DOUBLING * math.log2(largest / settings.first_lines))
-                buckets.setdefault((kinds[0], max(0, doublings)), []).append(row)
+                buckets.setdefault((kinds[0], max(0, doublings) if largest > few else -1), []).append(row)
     return list(buckets.values())
 
 

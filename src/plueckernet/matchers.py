@@ -25,6 +25,8 @@ from plueckernet.geometry.lines import LineSet
 from plueckernet.models.matcher import Matcher
 from plueckernet.models.weights import load_card, load_pretrained, pretrained_path
 
+_FEW_LINES = 64  # of either map: a faster matcher saves little on them, and errs more often
+
 
 class MatchFrame(enum.Enum):
     """The frame in which a matcher wants the lines of both maps."""
@@ -59,7 +61,11 @@ class LineMatcher(abc.ABC):
             for matcher in (self, self.first_look or self)
         )
         calibration = (self.calibration or DESCRIPTOR_CALIBRATION).where(vertical_known=settings.up is not None)
-        return Matching(match, calibration, self.matches_parts, match_longest)
+        return Matching(match, calibration, self.matches_parts, match_longest, self.few_lines(settings))
+
+    def few_lines(self, settings: RegistrationSettings) -> int:
+        """Up to which number of lines maps are matched at once; a faster matcher for the first look lowers it."""
+        return settings.first_lines if self.first_look is None else min(_FEW_LINES, settings.first_lines)
 
     @abc.abstractmethod
     def match(self, source: LineSet, target: LineSet) -> Float[Tensor, "m n"]:

@@ -95,3 +95,4 @@ def test_infinite_lines_in_the_middle_are_matched_first():
     distance = maps.source.anchor.norm(dim=-1)
     assert float(distance[matches.source].max()) <= float(distance.sort().values[99])
     assert longest_matches(maps, len(scene), match) is None
+    assert longest_matches(maps, len(scene), match, few=len(scene) - 1) is not None

@@ -27,9 +27,14 @@ MIN_PART_LINES = 12  # of a part
 MAX_PART_MATCHES = 200  # of two parts, or of the longest lines
 
 
-def longest_matches(maps: MapPair, count: int, match: Callable[[MapPair], Matches]) -> Matches | None:
-    """The best matches of the longest lines, as rows of the cores, or of the middle of infinite ones; None of few."""
-    if max(maps.core_counts) <= count:
+def longest_matches(
+    maps: MapPair, count: int, match: Callable[[MapPair], Matches], few: int | None = None
+) -> Matches | None:
+    """The best matches of the longest lines, as rows of the cores, or of the middle of infinite ones.
+
+    None if both maps have at most ``few`` lines, by default ``count``: all of them are then matched at once.
+    """
+    if max(maps.core_counts) <= (count if few is None else few):
         return None
     rows = _longest(maps.source, count), _longest(maps.target, count)
     return matches_of_rows(maps, rows, match)
@@ -41,6 +46,8 @@ def _longest(lines: AnchoredLines, count: int) -> Int[Tensor, " k"]:
     Both maps then show the same middle of a place. In single precision, so that rounding does not decide between
     segments of one length.
     """
+    if len(lines) <= count:
+        return torch.arange(len(lines), device=lines.anchor.device)
     if lines.half_length is None:
         return lines.anchor.float().square().sum(-1).argsort(stable=True)[:count]
     return lines.half_length.float().argsort(descending=True, stable=True)[:count]

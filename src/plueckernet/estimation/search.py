@@ -56,6 +56,7 @@ class Matching:
     calibration: Calibration
     matches_parts: bool = True  # whether parts of the maps can be matched, too
     match_longest: Callable[[MapPair], Matches] | None = None  # of the longest lines, faster; None: as all others
+    few_lines: int | None = None  # up to which maps are matched at once; None: as many as the longest lines are
 
 
 def search_pose(
@@ -240,7 +241,7 @@ class PoseSearch:
             return iter(())
         with self._stage("match"):
             match = self._matching.match_longest or self._match
-            matches = longest_matches(self._maps, settings.first_lines, match)
+            matches = longest_matches(self._maps, settings.first_lines, match, self._matching.few_lines)
         if matches is None:
             return iter(())
         self._use(matches)
