@@ -14,6 +14,7 @@ from tests.evaluation.small import pairs_folder, scenes_folder, weights_folder
 
 from plueckernet.data import LinePair, PaperProtocol, make_scene
 from plueckernet.data.prepared import read_index
+from plueckernet.data.protocols import Noise
 from plueckernet.errors import DegenerateError, FormatError, InputError
 from plueckernet.estimation.icl import IclSettings
 from plueckernet.evaluation.datasets import Prepared, StandIn, open_datasets
@@ -284,6 +285,23 @@ def test_the_papers_methods_read_recorded_segments_by_the_hemisphere_rule():
         estimate = all_methods()[name].load()
         poses = [estimate(maps).target_T_source.matrix() for maps in (pair, replace(pair, target=scene))]
         torch.testing.assert_close(poses[0], poses[1], atol=1e-4, rtol=0, msg=name)
+
+
+def test_ours_is_what_a_user_gets():
+    """The same matcher, with its first look and asked about parts: this pair needs more than one look at all lines."""
+    pair = StandIn("outdoor").pair(PaperProtocol(noise=Noise(0.2, None, 10.0, None)), 2)
+    measured, registered = all_methods()["ours"].load()(pair).result, register(pair.source, pair.target)
+    assert measured.matcher == registered.matcher == "invariant"
+    assert (measured.status, measured.confidence) == (registered.status, registered.confidence)
+    for ours, theirs in zip(measured.alternatives, registered.alternatives, strict=True):
+        torch.testing.assert_close(ours.rigid_pose.matrix(), theirs.rigid_pose.matrix())
+
+
+def test_our_network_says_which_lines_have_a_match():
+    cell = Cell(StandIn("indoor"), PaperProtocol(), all_methods()["ours-network"])
+    prediction = predict(cell, cell.method.load(), 0)
+    assert prediction.pose is None
+    assert prediction.matchable > prediction.unmatchable
 
 
 def test_every_method_answers(tmp_path):

@@ -101,3 +101,15 @@ def test_the_error_knows_what_wheels_leave_out(monkeypatch, tmp_path):
     for name in left_out:
         with pytest.raises(InputError, match="comes with the repository"):
             load_pretrained(name)
+
+
+@pytest.mark.parametrize("name", available_pretrained())
+def test_the_card_of_shipped_weights_tells_the_whole_recipe(name):
+    numbers = load_card(name).numbers
+    training = numbers.get("training", numbers)
+    recipe = training["recipe"]
+    assert {"protocol", "scenes", "sizes", "keep", "pool", "fresh"} <= set(recipe["data"])
+    assert {"steps", "batch", "lr", "warmup", "schedule", "weight_decay", "clip", "precision", "ema"} <= set(
+        recipe["train"]
+    )
+    assert 0 < training["steps"] <= recipe["train"]["steps"]

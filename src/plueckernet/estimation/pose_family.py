@@ -25,14 +25,15 @@ from torch import Tensor
 
 from plueckernet.estimation.distinct import close_to_any, distinct_poses
 from plueckernet.estimation.maps import MapPair
-from plueckernet.estimation.symmetry import SymmetrySettings, polished_on_maps, self_symmetries
+from plueckernet.estimation.symmetric_motions import SymmetrySettings
+from plueckernet.estimation.symmetry import polished_on_maps, self_symmetries
 from plueckernet.estimation.verification import MapScorer
 from plueckernet.geometry.pose import Pose, joined
 from plueckernet.settings import check_at_least, check_fraction, check_positive
 
-_PROMOTED = 0.75  # of the limits of a member, that a new pose must reach before it is polished
-_SYMMETRY_FRACTION = 0.9  # of the explained fraction of the best pose, that a symmetry of a map explains of it
-_MIN_FRACTION = 0.5  # explained, of a symmetry of any map
+PROMOTED_MEMBER = 0.75  # of the limits of a member, that a new pose must reach before it is polished
+SYMMETRY_FRACTION_RATIO = 0.9  # of the explained fraction of the best pose, that a symmetry of a map explains of it
+MIN_SYMMETRY_FRACTION = 0.5  # explained, of a symmetry of any map
 _MAX_NEW = 64  # poses of one round that are verified
 
 
@@ -74,13 +75,14 @@ class FamilySettings:
             self.min_fraction_ratio,
             self.min_explained_ratio,
             self.max_deficit,
-            _PROMOTED,
+            PROMOTED_MEMBER,
         )
 
     def symmetry_limits(self, explained_fraction: float) -> SymmetrySettings:
         """Noise lowers the fraction that a symmetry explains as much as that of the best pose."""
         fraction = min(
-            self.symmetry.min_explained_fraction, max(_SYMMETRY_FRACTION * explained_fraction, _MIN_FRACTION)
+            self.symmetry.min_explained_fraction,
+            max(SYMMETRY_FRACTION_RATIO * explained_fraction, MIN_SYMMETRY_FRACTION),
         )
         return replace(self.symmetry, min_explained_fraction=fraction)
 

@@ -94,9 +94,10 @@ def all_methods(weights: Path | None = None) -> dict[str, Method]:
     methods = [
         Method("icl", _icl, IclSettings()),
         Method("icl-undirected", _icl, IclSettings(sign_aware=True)),
-        Method("ours", _learned, RegistrationSettings(), file("invariant")),
-        Method("ours-told", _learned, told, file("invariant")),
+        Method("ours", _registered, RegistrationSettings(), file("invariant")),
+        Method("ours-told", _registered, told, file("invariant")),
         Method("ours-without-weights", _registered, RegistrationSettings()),
+        UncalibratedMethod("ours-network", _matchability, RegistrationSettings(), file("invariant")),
         Method("bound", _bound, NoiseModel()),
         Method("ransac-published", _published_ransac, PublishedSettings()),
         Method("ransac-ours", _our_ransac, RansacSettings()),
@@ -167,11 +168,15 @@ def _icl(method: Method, _device: str) -> Estimator:
 
 
 def _registered(method: Method, device: str) -> Estimator:
-    """Our pipeline with other matches than the default's: of descriptors or, with weights, of some network."""
+    """:func:`plueckernet.register` with the matcher that a user would name: some weights or, without any, descriptors.
+
+    It must be that matcher and no other object with its network: only the former may be asked about parts of maps, has
+    a first look, and runs as fast as it can.
+    """
     matcher = "descriptors" if method.weights is None else str(pretrained_path(method.weights))
 
     def estimate(pair: LinePair) -> Estimate:
-        return _of_result(_register(pair, matcher, method, device), None)
+        return _of_result(_register(pair, matcher, method, device))
 
     return estimate
 
@@ -243,7 +248,7 @@ def _rows(pair: LinePair, matches: Int[Tensor, "k 2"]) -> tuple[AnchoredLines, A
 
 
 class TimedMatcher(LineMatcher):
-    """The matcher of some weights; it records the time of its features and the matchability of the lines."""
+    """The network of some weights, asked once about all lines; it records the time of its features and matchability."""
 
     def __init__(self, weights: Path, device: str) -> None:
         matcher = NetworkMatcher.load(weights, device)
@@ -266,11 +271,15 @@ class TimedMatcher(LineMatcher):
         return output.log_probability[0].to(source.direction.device)
 
 
-def _learned(method: Method, device: str) -> Estimator:
-    matcher = TimedMatcher(pretrained_path(_weights(method)), device)
+def _matchability(method: Method, device: str) -> Estimator:
+    """Which lines the network of our default takes for those that have a match; there is no pose."""
+    matcher, settings = TimedMatcher(pretrained_path(_weights(method)), device), _settings(method, RegistrationSettings)
 
     def estimate(pair: LinePair) -> Estimate:
-        return _of_result(_register(pair, matcher, method, device), matcher)
+        start = time.perf_counter()
+        matcher.match(*settings.normalize(pair.source, pair.target).normalized_lines)
+        seconds = {"matching": time.perf_counter() - start}
+        return Estimate(None, seconds, matchability=matcher.matchability, reason="not estimated")
 
     return estimate
 
@@ -315,14 +324,13 @@ def _regression(method: Method, device: str) -> Estimator:
     return estimate
 
 
-def _of_result(result: RegistrationResult, matcher: TimedMatcher | None) -> Estimate:
-    match, features = result.timings["match"], 0.0 if matcher is None else matcher.features
-    rest = sum(result.timings.values()) - match
-    seconds = {"features": features, "matching": match - features, "pose": rest}
+def _of_result(result: RegistrationResult) -> Estimate:
+    """Features are part of matching here: lines are matched several times, by two networks."""
+    match = result.timings["match"]
+    seconds = {"matching": match, "pose": sum(result.timings.values()) - match}
     pose = result.rigid_pose
     rows = None if pose is None else result.inliers
-    matchability = None if matcher is None else matcher.matchability
-    return Estimate(pose, seconds, rows, result.matches, matchability, result.reason, result)
+    return Estimate(pose, seconds, rows, result.matches, reason=result.reason, result=result)
 
 
 def _weights(method: Method) -> Path:

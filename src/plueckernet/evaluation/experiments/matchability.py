@@ -14,7 +14,7 @@ from plueckernet.evaluation.rates import Rate
 from plueckernet.evaluation.runner import Runner
 from plueckernet.evaluation.tables import Table, number
 
-_PLAN = main_plan("pluecker", "ours", pairs=100)
+_PLAN = main_plan("pluecker", "ours-network", pairs=100)
 _SceneMeans = tuple[float, float]  # of lines with a match and of lines without
 
 
@@ -55,8 +55,9 @@ def tables(values: MatchabilityValues) -> list[Table]:
 
 def figures(values: MatchabilityValues) -> dict[str, Figure]:
     """Both sorts in every scene."""
-    figure, axes = panels(len(_PLAN.roles), len(values.setting.datasets), height=2.0)
-    for row, role in zip(axes, _PLAN.roles, strict=True):
+    roles = list(next(iter(values.scenes.values())))
+    figure, axes = panels(len(roles), len(values.setting.datasets), height=2.0)
+    for row, role in zip(axes, roles, strict=True):
         for panel, (name, label) in zip(row, values.setting.datasets.items(), strict=True):
             scenes = values.scenes[name][role]
             x = range(1, len(scenes) + 1)

@@ -29,6 +29,7 @@ ROLES = {
     "pluecker-refined": "PlückerNet, our estimation",
     "ours-without-weights": "ours, no weights",
     "ours": "ours",
+    "ours-network": "our network",
     "ours-told": "ours, told directions and noise",
     "bound": "bound (matches known)",
     "ransac-published": "RANSAC as published",
