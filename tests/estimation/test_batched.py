@@ -30,7 +30,8 @@ from plueckernet.estimation.observability import firmness
 from plueckernet.estimation.refinement import RefinementSettings, refine_pose
 from plueckernet.estimation.scoring import InlierThreshold, pair_residuals
 from plueckernet.estimation.settings import RegistrationSettings
-from plueckernet.estimation.symmetry import SymmetrySettings, self_symmetries
+from plueckernet.estimation.symmetric_motions import SymmetrySettings
+from plueckernet.estimation.symmetry import self_symmetries
 from plueckernet.estimation.verification import MapScorer
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.geometry.pose import stacked
@@ -149,7 +150,9 @@ def test_hypotheses_are_those_of_one_pair(kind):
         expected = next(propose_poses(pair, scorer, own.probability, HypothesisSettings(draws=200), seed=3))
         positive = expected.scores[expected.scores > 0].unique()  # each match is a partner of others: some come twice
         values = hypotheses.scores[row][hypotheses.mask[row]].unique()
-        assert float(values.max()) == pytest.approx(float(positive.max()), rel=1e-4)
+        assert float(values.max()) == pytest.approx(
+            float(positive.max()), rel=1e-3
+        )  # single precision, in another order
         assert len(values) == pytest.approx(len(positive), rel=0.02)
 
 

@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 
+from plueckernet.estimation.partners import line_spacing
 from plueckernet.estimation.scoring import (
     AnchoredLines,
     InlierThreshold,
     RowScorer,
-    line_spacing,
     pair_residuals,
 )
 from plueckernet.geometry import LineSet, Pose

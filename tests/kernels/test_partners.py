@@ -5,7 +5,7 @@ import torch
 from tests.estimation.lines_for_tests import matched_lines
 
 from plueckernet.estimation import partners
-from plueckernet.estimation.partners import best_partners, best_squares
+from plueckernet.estimation.partners import best_partners, best_squares, line_spacing
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.geometry.pose import stacked
@@ -43,16 +43,16 @@ def maps(kind: str, count: int) -> tuple[AnchoredLines, AnchoredLines, Pose]:
 @pytest.mark.parametrize("count", [80, 9, 1])
 def test_best_partners_are_those_of_all_pairs(kind, count, threshold, monkeypatch):
     source, target, poses = maps(kind, count)
-    found = best_partners(*(value.to(torch.float32) for value in (poses, source, target)), threshold)
+    compared = best_partners(*(value.to(torch.float32) for value in (poses, source, target)), threshold)
     single = best_squares(*(value.to(torch.float32) for value in (poses, source, target)), threshold)
     monkeypatch.setattr(partners, "_is_compiled", lambda *_: False)
     expected = best_partners(poses, source, target, threshold)
-    for square, other in ((found.square, expected.square), (found.target_square, expected.target_square)):
+    for square, other in ((compared.square, expected.square), (compared.target_square, expected.target_square)):
         torch.testing.assert_close(square.double(), other, rtol=1e-4, atol=1e-3)
-    assert torch.equal(single, found.square)
+    assert torch.equal(single, compared.square)
     for rows, others, square in (
-        (found.nearest, expected.nearest, expected.square),
-        (found.target_nearest, expected.target_nearest, expected.target_square),
+        (compared.nearest, expected.nearest, expected.square),
+        (compared.target_nearest, expected.target_nearest, expected.target_square),
     ):
         assert bool((rows == others)[square < 1].all())
 
@@ -65,3 +65,11 @@ def test_no_poses_and_no_lines_and_lines_that_are_not_finite():
     result = best_partners(broken, source, target, THRESHOLDS[0])
     assert not bool((result.square < 1).any())
     assert result.nearest.tolist() == [[0] * 30] * 6
+
+
+@pytest.mark.parametrize("kind", ["infinite", "segments", "parallel"])
+def test_the_spacing_of_lines_is_that_of_tensors(kind, monkeypatch):
+    _, lines, _ = maps(kind, 80)
+    spacing = line_spacing(lines, InlierThreshold(1.0, 0.14))
+    monkeypatch.setattr(partners, "compiled", lambda *_: False)
+    assert spacing == pytest.approx(line_spacing(lines, InlierThreshold(1.0, 0.14)), rel=1e-6)

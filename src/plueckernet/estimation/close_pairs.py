@@ -71,34 +71,30 @@ class NearbyPairs:
         on_device = Pose(*(torch.from_numpy(value).to(source.anchor) for value in (pose.rotation, pose.translation)))
         rows = close_pairs(on_device, source, target, wide).rows.cpu().numpy()
         lines = PairedLines(self._source.taken(rows[:, 0]), self._target.taken(rows[:, 1]))
-        single = threshold.distance > _SINGLE_PRECISION_DISTANCE and not compiled()
-        dtype = np.float32 if single else np.float64
-        first, second = (side.values[:6].astype(dtype, copy=False) for side in (lines.source, lines.target))
         if source.half_length is None or target.half_length is None:
-            return _Near(pose, wide, rows, lines, first, second, None)
+            return _Near(pose, wide, rows, lines, None)
         halves = (
             side.segment_half_length.cpu().numpy()[column] for side, column in zip(self._maps, rows.T, strict=True)
         )
-        return _Near(pose, wide, rows, lines, first, second, sum(halves).astype(dtype))
+        return _Near(pose, wide, rows, lines, sum(halves).astype(np.float64, copy=False))
 
 
 @dataclass(frozen=True, eq=False)
 class _Near:
-    """Pairs of lines within a wide threshold, and what their residuals are computed from."""
+    """Pairs of lines within a wide threshold, and what their residuals are computed from, in double precision.
+
+    A pair that rounding puts on the other side of a threshold may change the pose by a tenth of its standard deviation.
+    """
 
     pose: PoseArrays
     threshold: InlierThreshold
     rows: Int[np.ndarray, "k 2"]
     lines: PairedLines
-    source: Float[np.ndarray, "6 k"]  # direction and anchor
-    target: Float[np.ndarray, "6 k"]
     half_lengths: Float[np.ndarray, " k"] | None  # of both segments, in sum; None if either line is infinite
 
     def covers(self, shift: float, pose: PoseArrays, threshold: InlierThreshold) -> bool:
         """Whether all pairs within a threshold are here, under a pose that moves no point by more than the shift."""
         if threshold.slope > self.threshold.slope:
-            return False
-        if threshold.distance <= _SINGLE_PRECISION_DISTANCE and self.source.dtype == np.float32:
             return False
         wide, turn = self.threshold, pose.angle_to(self.pose)
         asked = max(threshold.distance / wide.distance, threshold.angle / wide.angle)
@@ -107,14 +103,14 @@ class _Near:
     def within(self, pose: PoseArrays, threshold: InlierThreshold) -> Int[np.ndarray, " c"]:
         """Which pairs are within a threshold under a pose."""
         if compiled():
-            return close_places(pose.numbers(), self.source, self.target, self.half_lengths, _limits(threshold))
+            sides = self.lines.source.values, self.lines.target.values
+            return close_places(pose.numbers(), *sides, self.half_lengths, _limits(threshold))
         return np.flatnonzero(self._residuals(pose, threshold) < 1)
 
     def _residuals(self, pose: PoseArrays, threshold: InlierThreshold) -> Float[np.ndarray, " k"]:
         """Squared residuals in thresholds, as of :func:`~plueckernet.estimation.scoring.pair_residuals`."""
-        rotation, translation = (value.astype(self.source.dtype) for value in (pose.rotation, pose.translation))
-        direction, other = rotation @ self.source[:3], self.target[:3]
-        offset = self.target[3:] - (rotation @ self.source[3:] + translation[:, None])
+        direction, other = pose.rotation @ self.lines.source.direction, self.lines.target.direction
+        offset = self.lines.target.anchor - pose.act(self.lines.source.anchor)
         offset /= threshold.distance
         lever, back = dot(offset, direction), dot(offset, other)
         square = np.maximum(dot(offset, offset) - 0.5 * (lever * lever + back * back), 0)
@@ -145,7 +141,8 @@ def close_pairs(pose: Pose, source: AnchoredLines, target: AnchoredLines, thresh
     for rows, columns in _blocks(pose, source, target, threshold):
         places = places_below(pair_residuals(single_pose, source[rows], target[columns], threshold), 1.0)
         blocks.append(torch.stack([rows[places // len(columns)], columns[places % len(columns)]], -1))
-    return ClosePairs(torch.cat(blocks), counts, threshold)
+    pairs = torch.cat(blocks)
+    return ClosePairs(pairs[(pairs[:, 0] * counts[1] + pairs[:, 1]).argsort()], counts, threshold)
 
 
 def _limits(threshold: InlierThreshold) -> Limits:

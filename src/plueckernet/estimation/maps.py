@@ -12,7 +12,8 @@ from torch import Tensor
 
 from plueckernet.errors import InputError
 from plueckernet.estimation.close_pairs import NearbyPairs
-from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, RowScorer, line_spacing
+from plueckernet.estimation.partners import line_spacing
+from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, RowScorer
 from plueckernet.estimation.strays import KeptLines
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose, Similarity, skew

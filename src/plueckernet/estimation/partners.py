@@ -7,14 +7,16 @@ them, and takes the differences of anchors before it squares them, which is more
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines, InlierThreshold, pair_residuals
+from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines, InlierThreshold, pair_residuals, row_squares
 from plueckernet.geometry.pose import Pose
 from plueckernet.kernels import partners as kernel
 from plueckernet.kernels.library import compiled
 from plueckernet.kernels.partners import LineArrays, Partners
+
+SPACING_LINES = 256  # whose neighbours say how far lines are apart; the median of so many is accurate to a few percent
 
 
 def best_squares(
@@ -40,6 +42,37 @@ def best_partners(poses: Pose, source: AnchoredLines, target: AnchoredLines, thr
         squares = pair_residuals(poses[start : start + size], source, target, threshold)
         blocks.append((*squares.min(2), *squares.min(1)))
     return Partners(*(torch.cat(values) for values in zip(*blocks, strict=True)))
+
+
+def line_spacing(lines: AnchoredLines, threshold: InlierThreshold) -> float:
+    """Median distance of a line to its nearest neighbour of similar direction, in threshold distances.
+
+    That of some lines, spread evenly, stands for that of all. The neighbours are found in single precision. Their
+    distances are then computed without cancellation, so that the order of operations, which differs from device to
+    device, does not change the inlier threshold.
+    """
+    count = min(len(lines), SPACING_LINES)
+    sample = torch.arange(count, device=lines.anchor.device) * len(lines) // max(1, count)
+    nearest = _nearest_others(lines, sample, threshold)
+    half_length = None
+    if lines.half_length is not None:
+        half_length = lines.half_length[sample] + lines.half_length[nearest]
+    directions = lines.lines.direction[sample], lines.lines.direction[nearest]
+    offset = lines.anchor[nearest] - lines.anchor[sample]
+    return float(row_squares(directions, offset, half_length, threshold).median().sqrt())
+
+
+def _nearest_others(lines: AnchoredLines, rows: Int[Tensor, " k"], threshold: InlierThreshold) -> Int[Tensor, " k"]:
+    """The row of the line nearest to each of some lines, other than itself, in single precision."""
+    if compiled(lines.anchor) and not threshold.directed and not threshold.slope:
+        return kernel.nearest_others(line_arrays(lines), rows, threshold.distance, threshold.angle)
+    single, nearest = lines.to(torch.float32), []
+    identity = Pose.identity(1, dtype=torch.float32, device=str(rows.device))
+    for block in rows.split(max(1, 8 * BLOCK_ENTRIES // len(lines))):
+        squares = pair_residuals(identity, single[block], single, threshold)[0]
+        squares[torch.arange(len(block)), block] = torch.inf
+        nearest.append(squares.argmin(1))
+    return torch.cat(nearest)
 
 
 def line_arrays(lines: AnchoredLines) -> LineArrays:

@@ -22,14 +22,15 @@ from torch import Tensor
 
 from plueckernet.estimation.distinct import close_to_any, distinct_poses
 from plueckernet.estimation.maps import MapPair
-from plueckernet.estimation.symmetry import SymmetrySettings, polished_on_maps, self_symmetries
+from plueckernet.estimation.symmetric_motions import SymmetrySettings
+from plueckernet.estimation.symmetry import polished_on_maps, self_symmetries
 from plueckernet.estimation.verification import MapScorer
 from plueckernet.geometry.pose import Pose, joined
 from plueckernet.settings import check_at_least, check_fraction, check_positive
 
-_PROMOTED = 0.75  # of the limits of a member, that a new pose must reach before it is polished
-_SYMMETRY_FRACTION = 0.9  # of the explained fraction of the best pose, that a symmetry of a map explains of it
-_MIN_FRACTION = 0.5  # explained, of a symmetry of any map
+PROMOTED_MEMBER = 0.75  # of the limits of a member, that a new pose must reach before it is polished
+SYMMETRY_FRACTION_RATIO = 0.9  # of the explained fraction of the best pose, that a symmetry of a map explains of it
+MIN_SYMMETRY_FRACTION = 0.5  # explained, of a symmetry of any map
 _MAX_NEW = 64  # poses of one round that are verified
 
 
@@ -53,7 +54,8 @@ class FamilySettings:
     def symmetry_limits(self, explained_fraction: float) -> SymmetrySettings:
         """Noise lowers the fraction that a symmetry explains as much as that of the best pose."""
         fraction = min(
-            self.symmetry.min_explained_fraction, max(_SYMMETRY_FRACTION * explained_fraction, _MIN_FRACTION)
+            self.symmetry.min_explained_fraction,
+            max(SYMMETRY_FRACTION_RATIO * explained_fraction, MIN_SYMMETRY_FRACTION),
         )
         return replace(self.symmetry, min_explained_fraction=fraction)
 
@@ -120,7 +122,7 @@ class _FamilySearch:
         self._known = joined(self._known, poses)
         ratios = self._ratios(poses)
         member = self._is_member(ratios, by_symmetry)
-        close = self._is_member(ratios, by_symmetry, _PROMOTED) & ~member
+        close = self._is_member(ratios, by_symmetry, PROMOTED_MEMBER) & ~member
         if bool(close.any()):  # the others are good enough to be refined
             polished = polished_on_maps(poses[close], self._maps.source, self._maps.target, self._maps.threshold)
             poses, ratios = joined(poses[member], polished), torch.cat([ratios[:, member], self._ratios(polished)], 1)

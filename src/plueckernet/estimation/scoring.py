@@ -24,7 +24,6 @@ from plueckernet.kernels.library import compiled
 # Entries of a temporary tensor. Small blocks stay in the cache and below the size at which the allocator returns memory
 # to the system after every operation. Larger blocks were several times slower.
 BLOCK_ENTRIES = 25_000
-SPACING_LINES = 256  # whose neighbours say how far lines are apart; the median of so many is accurate to a few percent
 
 
 @dataclass(frozen=True)
@@ -188,29 +187,6 @@ def pair_residuals(
         result.addcmul_(gap, gap)
     result = result.masked_fill_(cosine < 0, torch.inf) if threshold.directed else result
     return result.view(poses.rotation.shape[0], len(source), len(target))
-
-
-def line_spacing(lines: AnchoredLines, threshold: InlierThreshold) -> float:
-    """Median distance of a line to its nearest neighbour of similar direction, in threshold distances.
-
-    That of some lines, spread evenly, stands for that of all. The neighbours are found in single precision. Their
-    distances are then computed without cancellation, so that the order of operations, which differs from device to
-    device, does not change the inlier threshold.
-    """
-    single, total, device = lines.to(torch.float32), len(lines), lines.anchor.device
-    identity = Pose.identity(1, dtype=torch.float32, device=str(device))
-    count = min(total, SPACING_LINES)
-    sample, nearest = torch.arange(count, device=device) * total // max(1, count), []
-    for rows in sample.split(max(1, 8 * BLOCK_ENTRIES // total)):
-        squares = pair_residuals(identity, single[rows], single, threshold)[0]
-        squares[torch.arange(len(rows)), rows] = torch.inf
-        nearest.append(squares.argmin(1))
-    lines, other = lines[sample], lines[torch.cat(nearest)]
-    half_length = None
-    if lines.half_length is not None and other.half_length is not None:
-        half_length = lines.half_length + other.half_length
-    directions = lines.lines.direction, other.lines.direction
-    return float(row_squares(directions, other.anchor - lines.anchor, half_length, threshold).median().sqrt())
 
 
 def row_squares(

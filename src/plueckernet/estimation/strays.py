@@ -16,6 +16,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from plueckernet.geometry.lines import LineSet
+from plueckernet.kernels.centres import centred_distances
+from plueckernet.kernels.library import compiled
 
 LEFT_OUT = "left out."  # the end of the warning, by which it is told from one about units
 _MIN_RADII = 30.0  # of the map; the furthest lines of laser scans are at about 25
@@ -79,6 +81,10 @@ def _distances(lines: LineSet) -> Float[np.ndarray, " n"]:
         ends = lines.endpoints.detach().cpu().numpy()
         middle = np.partition(ends.mean(1), (len(ends) - 1) // 2, 0)[(len(ends) - 1) // 2]
         return _norms(np.moveaxis(ends - middle, -1, 0)).max(-1)
+    if lines.direction.dtype == torch.float64 and compiled(lines.direction):
+        centred = centred_distances(lines.direction.detach(), lines.moment.detach())
+        if centred is not None:
+            return centred.numpy()
     # A line is at the distance |f - P c| from c, with its foot point f and P = I - d d^T, and the centre of some lines
     # solves (sum P) c = sum f.
     d, foot = (values.detach().cpu().numpy().T for values in (lines.direction, lines.footpoints()))  # (3, n)

@@ -18,6 +18,8 @@ from plueckernet.errors import InputError, ShapeError
 from plueckernet.geometry.arrays import ArrayLike, as_floats, as_integers
 from plueckernet.geometry.describing import segments_html
 from plueckernet.geometry.pose import Pose, Similarity
+from plueckernet.kernels.centres import line_centre
+from plueckernet.kernels.library import compiled
 
 _KNOWLEDGE = ("sigma", "views")  # what is known about each line beside where it is
 
@@ -139,6 +141,9 @@ class LineSet:
         if self.endpoints is not None:
             return (weight * self.midpoints()).sum(-2) / weight.sum(-2).clamp_min(1)
         d = self.direction
+        known = not (d.requires_grad or self.moment.requires_grad) and self.mask is None  # nothing to differentiate
+        if known and d.ndim == 2 and d.dtype == self.moment.dtype == torch.float64 and compiled(d, self.moment):
+            return line_centre(d, self.moment)
         across = torch.eye(3, dtype=d.dtype, device=d.device) - d[..., :, None] * d[..., None, :]
         normal = (weight[..., None] * across).sum(-3)
         return (torch.linalg.pinv(normal, hermitian=True) @ (weight * self.footpoints()).sum(-2)[..., None])[..., 0]

@@ -239,7 +239,19 @@ static void compare_near(const struct grid *grid, const struct probe *probe, con
     }
 }
 
-/* Rows (source, target) of all pairs within the limits, by the source. Returns how many there are; only `capacity` are
+/* The rows written from `from` on, which have the same source, by the target. They are few. */
+static void sort_targets(struct found *found, int64_t from)
+{
+    int64_t end = found->count < found->capacity ? found->count : found->capacity;
+    for (int64_t i = from + 1; i < end; i++) {
+        int64_t target = found->rows[2 * i + 1], k = i;
+        for (; k > from && found->rows[2 * k - 1] > target; k--)
+            found->rows[2 * k + 1] = found->rows[2 * k - 1];
+        found->rows[2 * k + 1] = target;
+    }
+}
+
+/* Rows (source, target) of all pairs within the limits, in this order. Returns how many there are; only `capacity` are
    written. Returns -1 without memory. */
 KERNEL int64_t close_pairs(const struct pose *pose, const struct map_lines *source, const struct map_lines *target,
                            const struct limits *limits, int64_t capacity, int64_t *rows)
@@ -259,10 +271,13 @@ KERNEL int64_t close_pairs(const struct pose *pose, const struct map_lines *sour
         struct vector direction = {d[0], d[1], d[2]}, anchor = {p[0], p[1], p[2]};
         struct probe probe = {turned(pose, direction), moved(pose, anchor),
                               segments ? source->half_length[i] : INFINITY, i};
-        if (grid.side == 1)
+        if (grid.side == 1) {
             compare(&grid, &probe, test_of(limits), 0, grid.count, &found);
-        else
-            compare_near(&grid, &probe, limits, &found);
+            continue;
+        }
+        int64_t before = found.count;
+        compare_near(&grid, &probe, limits, &found);
+        sort_targets(&found, before);
     }
     release(&grid);
     return found.count;

@@ -56,12 +56,12 @@ def close_rows(pose: Pose, source: Lines, target: Lines, limits: Limits) -> Int[
 
 def close_places(
     pose: Pose,
-    source: Float[np.ndarray, "6 k"],
-    target: Float[np.ndarray, "6 k"],
+    source: Float[np.ndarray, "8 k"],
+    target: Float[np.ndarray, "8 k"],
     half_lengths: Float[np.ndarray, " k"] | None,
     limits: Limits,
 ) -> Int[np.ndarray, " c"]:
-    """Which pairs of lines, columns of directions and anchors, are within the limits."""
+    """Which pairs of lines, columns of directions, anchors and more, are within the limits."""
     places = np.empty(source.shape[1], dtype=np.int64)
     half = None if half_lengths is None else half_lengths.ctypes.data
     sides = source.ctypes.data, target.ctypes.data

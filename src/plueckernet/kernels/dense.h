@@ -175,7 +175,7 @@ typedef struct {
     const float *panels, *bias;
 } Layer;
 
-/* y = x W + b, or y += x W. All panels are written: rows of y have room for a multiple of 16. */
+/* y = x W + b. All panels are written: rows of y have room for a multiple of 16. */
 HELPER void apply_layer(const Layer *layer, int64_t rows, const float *x, int64_t x_stride, float *y, int64_t y_stride)
 {
     static const float zeros[PANEL];

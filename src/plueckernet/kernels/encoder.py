@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import torch
 from jaxtyping import Float
@@ -81,7 +82,7 @@ class EncoderKernel:
         ``points`` are moments of infinite lines, or both ends of segments; sets are padded to ``padded_lines`` lines.
         """
         direction, points = (values.to(torch.float64).contiguous() for values in (direction, points))
-        counts = [stop - start for start, stop in zip(ends, ends[1:], strict=False)]
+        counts = [stop - start for start, stop in pairwise(ends)]
         edges = [torch.empty(self._channels, n, n) for n in counts]
         x = torch.empty(len(direction), self._encoder.channels)
         limits = (ctypes.c_int64 * len(ends))(*ends)

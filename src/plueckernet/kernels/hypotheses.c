@@ -56,9 +56,9 @@ static inline struct invariants invariants_of(const struct lines *lines, int64_t
     struct vector offset = added(at(lines->anchor, j), -1, at(lines->anchor, i));
     double cosine = fabs(dot(own, other)), along = dot(own, offset), span = dot(offset, offset);
     double skew = fabs(dot(own, at(lines->moment, j)) + dot(at(lines->moment, i), other)), square = span - along * along;
-    result.cosine = cosine < 1 ? cosine : 1;
+    result.cosine = cosine > 1 ? 1 : cosine;
     result.sine = sqrt(1 - result.cosine * result.cosine);
-    double to_line = sqrt(square > 0 ? square : 0);
+    double to_line = sqrt(square < 0 ? 0 : square);
     result.distance = result.sine > MIN_SINE ? skew / result.sine : to_line;
     result.span = sqrt(span);
     return result;

@@ -36,8 +36,8 @@ class MatchedLines:
         ids: Int[Tensor, " k"] | None,
     ) -> None:
         numbers = [x.double().contiguous() for x in (direction, moment, anchor)]
-        self._kept = *numbers, None if ids is None else ids.long().contiguous()
-        pointers = [None if x is None else x.data_ptr() for x in self._kept]
+        self._kept = [*numbers, *([] if ids is None else [ids.long().contiguous()])]
+        pointers = [x.data_ptr() for x in self._kept]  # that of the ids is NULL where there are none
         self._lines = _Lines(*pointers)
         self.pointer = ctypes.byref(self._lines)
 

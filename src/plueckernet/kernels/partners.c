@@ -78,3 +78,29 @@ KERNEL int best_partners(int64_t poses, const float *rotation, const float *tran
     free(memory);
     return 0;
 }
+
+/* The row of the line nearest to each of some lines of a map, other than itself. Returns 0, or 1 if there was no
+   memory. */
+KERNEL int nearest_others(int64_t count, const float *anchor, const float *direction, const float *half_length,
+                          int64_t row_count, const int64_t *rows, float distance, float angle, int64_t *nearest)
+{
+    static const float turn[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1}, shift[3] = {0, 0, 0};
+    Threshold threshold = {distance, angle, 0, 0};
+    int64_t padded = padded_count(count);
+    float *memory = malloc(sizeof(float) * (size_t)(padded * (COLUMN_FIELDS + 1) + 1));
+    if (!memory)
+        return 1;
+    LineColumns table = columns_in(memory, padded);
+    float *square = memory + COLUMN_FIELDS * padded;
+    set_columns(&table, count, anchor, direction, half_length, 1 / distance);
+    for (int64_t k = 0; k < row_count; k++) {
+        int64_t i = rows[k];
+        float half = half_length ? half_length[i] : 0;
+        MovedLine line = moved_line(turn, shift, anchor + 3 * i, direction + 3 * i, half, 1 / distance);
+        residual_row(&line, &table, 0, count, &threshold, half_length != NULL, square);
+        square[i] = INFINITY;
+        nearest[k] = place_of(smallest(square, padded), square, (int32_t)count);
+    }
+    free(memory);
+    return 0;
+}

@@ -147,7 +147,7 @@ class MLP(nn.Module):
     def weights(self) -> list[Tensor]:
         """Weight and bias of every layer and norm, in the order of their use."""
         layers = [layer for pair in zip_longest(self.linear, self.norm) for layer in pair if layer is not None]
-        return [values for layer in layers for values in (layer.weight, layer.bias)]
+        return [values for layer in layers for values in layer.parameters()]
 
 
 def _wide(x: Tensor) -> Tensor:

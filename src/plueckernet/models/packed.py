@@ -43,8 +43,7 @@ class PackedLayer:
 
     def weights(self) -> list[Tensor]:
         """All weights, in the order of their use."""
-        norm = self.norm.weight, self.norm.bias
-        return [self.project, self.first, self.first_bias, *norm, self.second.weight, self.second.bias]
+        return [self.project, self.first, self.first_bias, *self.norm.parameters(), *self.second.parameters()]
 
     def own_messages(self, rows: Float[Tensor, "t w"], sets: Sequence[slice], edges: Sequence[SetEdges]) -> None:
         """Messages within each set, by attention and by filters."""

@@ -24,13 +24,15 @@ from plueckernet.estimation.batched.residuals import Thresholds, pair_squares
 from plueckernet.estimation.batched.symmetry import MapSymmetries, surviving_motions
 from plueckernet.estimation.batched.verification import BatchedMapScorer
 from plueckernet.estimation.noise import NoiseSettings
-from plueckernet.estimation.pose_family import FamilySettings
+from plueckernet.estimation.pose_family import (
+    MIN_SYMMETRY_FRACTION,
+    PROMOTED_MEMBER,
+    SYMMETRY_FRACTION_RATIO,
+    FamilySettings,
+)
+from plueckernet.estimation.symmetry import PROMOTED
 from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.residuals import line_residuals, variances, whitened
-
-# As in `pose_family` and `symmetry`.
-_MEMBER_EASE, _SYMMETRY_EASE = 0.75, 0.7
-_SYMMETRY_FRACTION, _MIN_FRACTION = 0.9, 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +56,11 @@ def has_no_family(
     others = _OtherCandidates(looked_at.poses, looked_at.mask & (columns != best[:, None]))
     lonely = ~_has_members(first, others, maps, scorer, settings)
     fraction = looked_at.explained_fraction.gather(1, best[:, None]).to(maps.unit.dtype)
-    least = (_SYMMETRY_FRACTION * fraction).clamp_min(_MIN_FRACTION).clamp_max(settings.symmetry.min_explained_fraction)
+    least = (
+        (SYMMETRY_FRACTION_RATIO * fraction)
+        .clamp_min(MIN_SYMMETRY_FRACTION)
+        .clamp_max(settings.symmetry.min_explained_fraction)
+    )
     back = first.inverse()
     for side, motions in enumerate((back @ others.poses, others.poses @ back)):
         candidates = surviving_motions(
@@ -78,7 +84,7 @@ def _has_members(
         return enough & (explanation.deficit(fraction) * ease <= settings.max_deficit)
 
     distinct = ~close_poses(others.poses, first, maps.distance, maps.angle)[..., 0]
-    close = is_member(others.poses, _MEMBER_EASE) & others.mask & distinct
+    close = is_member(others.poses, PROMOTED_MEMBER) & others.mask & distinct
     if not bool(close.any()):
         return close.any(1)
     member = is_member(others.poses, 1.0) | is_member(_polished(others.poses, close, maps.sides, maps), 1.0)
@@ -103,7 +109,7 @@ def _has_symmetries(
         enough = explained.lines / count >= ease * settings.symmetry.min_overlap
         return enough & (explained.lines >= ease * least * explained.expected)
 
-    close = is_symmetry(candidates.poses, _SYMMETRY_EASE) & candidates.mask
+    close = is_symmetry(candidates.poses, PROMOTED) & candidates.mask
     if not bool(close.any()):
         return close.any(1)
     poses = _polished(candidates.poses, close, (lines, lines), maps)

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from plueckernet.estimation.batched.lines import PaddedLines, median, padded, quantile
 from plueckernet.estimation.batched.residuals import Thresholds, pair_squares
-from plueckernet.estimation.scoring import SPACING_LINES, InlierThreshold, row_squares
+from plueckernet.estimation.partners import SPACING_LINES
+from plueckernet.estimation.scoring import InlierThreshold, row_squares
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose

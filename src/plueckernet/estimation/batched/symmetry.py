@@ -13,18 +13,22 @@ from plueckernet.estimation.batched.distinct import close_poses, compacted, dist
 from plueckernet.estimation.batched.lines import PaddedLines, max_entries, take_rows
 from plueckernet.estimation.batched.partners import InfinitePartners
 from plueckernet.estimation.batched.residuals import Thresholds, pair_squares
-from plueckernet.estimation.symmetry import PROMINENT_LINES, SymmetrySettings
+from plueckernet.estimation.symmetric_motions import (
+    CHECKS,
+    DIRECTIONS,
+    MAX_COMPARED,
+    MAX_LENGTH_RATIO,
+    MAX_ROTATIONS,
+    MIN_HITS,
+    MIN_SECOND_DIRECTION,
+    PROMINENT_LINES,
+    SymmetrySettings,
+)
+from plueckernet.estimation.symmetry import MAX_VERIFIED_PAIRS, MIN_VERIFIED
 from plueckernet.geometry.alignment import two_line_agreement, two_line_poses
 from plueckernet.geometry.invariants import PairInvariants, pairwise_invariants
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
-
-# As in `symmetry`.
-_MAX_LENGTH_RATIO = 1.4
-_MAX_ROTATIONS, _DIRECTIONS, _MIN_SECOND_DIRECTION = 48, 64, 0.03
-_CHECKS = ((3, 400), (8, 160), (24, 60), (64, 40))
-_MAX_COMPARED, _MIN_VERIFIED, _MAX_VERIFIED_PAIRS = 1000, 12, 1_500_000
-_MIN_HITS = 0.6
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +168,7 @@ def _same(
     half, ends = lines.half_length, [lines.half_length[place, index][:, None] for index in (row, column)]
     cut = [(half - end).abs() for end in ends]
     like = [
-        ((half < _MAX_LENGTH_RATIO * end) & (end < _MAX_LENGTH_RATIO * half)) | (cut_end < 2 * distance[..., 0])
+        ((half < MAX_LENGTH_RATIO * end) & (end < MAX_LENGTH_RATIO * half)) | (cut_end < 2 * distance[..., 0])
         for cut_end, end in zip(cut, ends, strict=True)
     ]
     same &= like[0][:, :, None] & like[1][:, None]
@@ -202,7 +206,7 @@ def _with_common_rotations(
     entries = poses.rotation.flatten(2)
     group, rows = torch.full_like(mask, -1, dtype=torch.long), []
     free = mask
-    for number in range(_MAX_ROTATIONS):
+    for number in range(MAX_ROTATIONS):
         row = free.to(torch.uint8).argmax(1, keepdim=True)
         leader = take_rows(entries, row)
         like = free & (((entries @ leader.mT)[..., 0] - 1) / 2 > math.cos(angle))
@@ -219,8 +223,8 @@ def _with_common_rotations(
 
 def _agreeing(rotation: Float[Tensor, "b c 3 3"], lines: PaddedLines, angle: float) -> Float[Tensor, "b c 3 3"]:
     """The rotations after a step that aligns the directions of lines with the closest directions of lines."""
-    step = 1 + lines.count[:, None] // _DIRECTIONS
-    place = torch.arange(_DIRECTIONS, device=step.device) * step
+    step = 1 + lines.count[:, None] // DIRECTIONS
+    place = torch.arange(DIRECTIONS, device=step.device) * step
     real = place < lines.count[:, None]
     sample = take_rows(lines.direction, torch.where(real, place, 0))  # (b, s, 3)
     cosine = (sample[:, None] @ rotation.mT) @ lines.direction[:, None].mT  # (b, c, s, n)
@@ -232,7 +236,7 @@ def _agreeing(rotation: Float[Tensor, "b c 3 3"], lines: PaddedLines, angle: flo
     flip = torch.ones_like(singular)
     x, y, z = (u @ vt).unbind(-1)
     flip[..., 2] = (torch.linalg.cross(x, y) * z).sum(-1).sign()
-    determined = singular[..., 1] > _MIN_SECOND_DIRECTION * singular[..., 0]
+    determined = singular[..., 1] > MIN_SECOND_DIRECTION * singular[..., 0]
     return torch.where(determined[..., None, None], (u * flip[..., None, :]) @ vt, rotation)
 
 
@@ -248,20 +252,20 @@ def _checked(
     short = PaddedLines(lines.direction, lines.moment, lines.anchor, half, lines.mask)
     poses, mask, _ = compacted(poses, mask)
     sums, start = torch.zeros(*mask.shape, 2, device=mask.device), 0  # fit and hits
-    for stop, count in _CHECKS:
+    for stop, count in CHECKS:
         rows = order[:, start:stop]
         if not rows.shape[1] or not bool(mask.any()):
             break
         checked = short.rows(rows, lines.mask.gather(1, rows))
         fits = (1 - _misfit(poses, checked, short, threshold)).clamp_min_(0) * checked.mask[:, None]
         sums, start = sums + torch.stack([fits.sum(-1), (fits > 0).sum(-1)], -1), stop
-        mask = mask & (sums[..., 1] >= _MIN_HITS * lines.count.clamp_max(stop)[:, None])
+        mask = mask & (sums[..., 1] >= MIN_HITS * lines.count.clamp_max(stop)[:, None])
         best = sums[..., 0].masked_fill(~mask, -1.0).argsort(dim=1, descending=True, stable=True)
-        best = best[:, : min(_MAX_COMPARED, max(1, int(mask.sum(1).max())))]
+        best = best[:, : min(MAX_COMPARED, max(1, int(mask.sum(1).max())))]
         chosen, real = distinct_poses(poses_of(poses, best), mask.gather(1, best), *threshold, count)
         kept = best.gather(1, chosen)
         poses, mask, sums = poses_of(poses, kept), real, take_rows(sums, kept)
-    limit = (_MAX_VERIFIED_PAIRS // lines.count.square()).clamp_min(_MIN_VERIFIED)[:, None]
+    limit = (MAX_VERIFIED_PAIRS // lines.count.square()).clamp_min(MIN_VERIFIED)[:, None]
     poses, mask, _ = compacted(poses, mask & (torch.arange(mask.shape[1], device=mask.device) < limit))
     return poses, mask
 
