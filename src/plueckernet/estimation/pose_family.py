@@ -46,7 +46,7 @@ class FamilySettings:
     min_explained_ratio: float = 0.5  # of the explained lines of the best pose, of the same
     max_deficit: float = 4.0  # standard deviations of the number of explained lines, of the same
     max_candidate_deficit: float = 2.0  # the same of candidates that are members by their score
-    max_rival_deficit: float = 2.5  # the same of rivals
+    max_rival_deficit: float = 1.5  # the same of rivals
     max_members: int = 64
     rounds: int = 4  # of composing members with symmetries
     symmetry: SymmetrySettings = field(default_factory=SymmetrySettings)
