@@ -1,19 +1,9 @@
 /* Which lines are close under a pose: estimation/close_pairs.py. */
-#include "kernels.h"
+#include "close_pairs.h"
 
 #define BLOCK 256   /* pairs compared at once */
 #define CLASSES 8   /* of segments by their length, each twice as long as the next */
 #define MAX_SIDE 64 /* cells of the grid along each of its two axes */
-
-/* Rotation row by row, then translation. */
-struct pose {
-    double rotation[9], translation[3];
-};
-
-struct limits {
-    double distance, angle, slope;
-    int64_t directed;
-};
 
 /* Lines of a map, three numbers a line; `half_length` is NULL for infinite lines. */
 struct map_lines {

@@ -1,46 +1,10 @@
 /* One Gauss-Newton step of a pose on close pairs of lines, and the noise of these: estimation/refinement.py. */
-#include "kernels.h"
+#include "refining.h"
 
 #define BLOCK 128 /* pairs whose derivatives are held at once */
 #define MIN_COSINE 1e-6 /* of the angle between two lines of a pair */
 #define SMALL_ANGLE 1e-4 /* rad; below it Taylor series are exact to 1e-16 */
 #define MIN_EIGENVALUE 1e-9 /* of the information with unit diagonal; below it a motion is undetermined */
-
-/* Pairs of lines. Lines are columns: three rows of directions, three of anchors, the squared noise factors and the
-   inverse squared lengths, `count` numbers a row. */
-struct pairs {
-    int64_t count;
-    const double *source, *target;
-    const int64_t *rows[2]; /* which line of the source and of the target */
-    int64_t lines[2];       /* of both maps */
-    const int64_t *competitors;
-    int64_t max_matches;
-};
-
-/* Sigmas of the position, the direction and the ends. */
-struct noise {
-    double position, direction, endpoint;
-};
-
-struct model {
-    double rotation[9], translation[3];
-    struct noise noise;
-    double free; /* degrees of freedom of the direction */
-    double distance, angle; /* threshold of the pairs */
-    double unseen; /* competitors of every pair */
-    int64_t iterations;
-    int64_t is_upright;
-    double up[3]; /* the vertical that the rotation keeps */
-};
-
-/* What a fit writes: `count` numbers a row, two rows of positions and of directions. */
-struct fit {
-    double *weight, *exclusive, *scale, *lever, *position, *direction;
-    double *products;    /* (6, 7): information and gradient */
-    double *information; /* (6, 6), of the covariance */
-    double *xi;          /* (6,), then its length in standard deviations */
-    double *pose;        /* (12,), after the step: the rotation row by row, then the translation */
-};
 
 /* Derivatives by the pose and, last, values of four residuals with unit covariance, as of `PairResiduals.design`. */
 struct block {
