@@ -56,14 +56,16 @@ def test_explained_lines_are_those_of_tensors(kind, count, threshold, monkeypatc
     scorer = MapScorer(*sides, threshold)
     plain(monkeypatch)
     expected = MapScorer(*sides, threshold)
-    for one, other in ((scorer, expected), (scorer.against_itself(1), expected.against_itself(1))):
-        for counted, count_of in ((one.explained(motions), other.explained(motions)),):
+    for counting, other in ((scorer, expected), (scorer.against_itself(1), expected.against_itself(1))):
+        for counted, count_of in ((counting.explained(motions), other.explained(motions)),):
             for name in ("source", "target", "expected_source", "expected_target"):
                 torch.testing.assert_close(getattr(counted, name), getattr(count_of, name), rtol=1e-4, atol=2e-3)
         single = motions.to(torch.float32)
-        torch.testing.assert_close(one._rough_scores(single), other._rough_scores(single), rtol=1e-3, atol=2e-3)
-        torch.testing.assert_close(one.compared_scores(motions), other.compared_scores(motions), rtol=1e-3, atol=2e-3)
-        torch.testing.assert_close(one.stand_out(motions[0]), other.stand_out(motions[0]), rtol=1e-3, atol=2e-3)
+        torch.testing.assert_close(counting._rough_scores(single), other._rough_scores(single), rtol=1e-3, atol=2e-3)
+        torch.testing.assert_close(
+            counting.compared_scores(motions), other.compared_scores(motions), rtol=1e-3, atol=2e-3
+        )
+        torch.testing.assert_close(counting.stand_out(motions[0]), other.stand_out(motions[0]), rtol=1e-3, atol=2e-3)
 
 
 def test_partners_outside_the_core_are_found(monkeypatch):

@@ -43,16 +43,16 @@ def maps(kind: str, count: int) -> tuple[AnchoredLines, AnchoredLines, Pose]:
 @pytest.mark.parametrize("count", [80, 9, 1])
 def test_best_partners_are_those_of_all_pairs(kind, count, threshold, monkeypatch):
     source, target, poses = maps(kind, count)
-    found = best_partners(*(value.to(torch.float32) for value in (poses, source, target)), threshold)
+    compared = best_partners(*(value.to(torch.float32) for value in (poses, source, target)), threshold)
     single = best_squares(*(value.to(torch.float32) for value in (poses, source, target)), threshold)
     monkeypatch.setattr(partners, "_is_compiled", lambda *_: False)
     expected = best_partners(poses, source, target, threshold)
-    for square, other in ((found.square, expected.square), (found.target_square, expected.target_square)):
+    for square, other in ((compared.square, expected.square), (compared.target_square, expected.target_square)):
         torch.testing.assert_close(square.double(), other, rtol=1e-4, atol=1e-3)
-    assert torch.equal(single, found.square)
+    assert torch.equal(single, compared.square)
     for rows, others, square in (
-        (found.nearest, expected.nearest, expected.square),
-        (found.target_nearest, expected.target_nearest, expected.target_square),
+        (compared.nearest, expected.nearest, expected.square),
+        (compared.target_nearest, expected.target_nearest, expected.target_square),
     ):
         assert bool((rows == others)[square < 1].all())
 

@@ -36,8 +36,8 @@ class MapSide:
         cell_size: float,
     ) -> None:
         """Of segments, or of infinite lines, which are their own partners; a threshold is distance, angle, directed."""
-        held = [None if tensor is None else tensor.contiguous() for tensor in (*lines, *partners)]
-        pointers = [None if tensor is None else tensor.data_ptr() for tensor in held]
+        arrays = [None if tensor is None else tensor.contiguous() for tensor in (*lines, *partners)]
+        pointers = [None if tensor is None else tensor.data_ptr() for tensor in arrays]
         sides = len(lines.anchor), *pointers[:3], len(partners.anchor), *pointers[3:]
         self.address, self.count = _new()(*sides, *threshold, bundle_distance, cell_size), len(lines.anchor)
         if not self.address:

@@ -82,8 +82,8 @@ def _call(
     threshold: tuple[float, float, float, bool],
     results: tuple[Tensor | None, ...],
 ) -> None:
-    held = [None if tensor is None else tensor.contiguous() for tensor in (*pose, *source, *target)]
-    pointers = [None if tensor is None else tensor.data_ptr() for tensor in held]
+    arrays = [None if tensor is None else tensor.contiguous() for tensor in (*pose, *source, *target)]
+    pointers = [None if tensor is None else tensor.data_ptr() for tensor in arrays]
     counts = len(pose[0]), len(source.anchor), len(target.anchor)
     failed = _best_partners()(
         *(counts[0], *pointers[:2], counts[1], *pointers[2:5], counts[2], *pointers[5:]),
@@ -96,8 +96,8 @@ def _call(
 
 def nearest_others(lines: LineArrays, rows: Int[Tensor, " k"], distance: float, angle: float) -> Int[Tensor, " k"]:
     """The row of the line nearest to each of some lines, other than itself."""
-    held = [None if tensor is None else tensor.contiguous() for tensor in lines]
-    pointers = [None if tensor is None else tensor.data_ptr() for tensor in held]
+    arrays = [None if tensor is None else tensor.contiguous() for tensor in lines]
+    pointers = [None if tensor is None else tensor.data_ptr() for tensor in arrays]
     rows, nearest = rows.contiguous(), torch.empty_like(rows)
     counted = (len(lines.anchor), *pointers, len(rows), rows.data_ptr())
     if _nearest_others()(*counted, distance, angle, nearest.data_ptr()):
