@@ -7,12 +7,14 @@ import pytest
 import torch
 
 import plueckernet.estimation.refinement as refinement
+from plueckernet.estimation.candidates import polished
 from plueckernet.estimation.close_pairs import NearbyPairs, close_pairs
 from plueckernet.estimation.noise import KnownNoise, NoiseSettings
 from plueckernet.estimation.paired_lines import PairedLines, PoseArrays
 from plueckernet.estimation.refinement import RefinementSettings, refine_pose
-from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, pair_residuals
+from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, RowScorer, pair_residuals
 from plueckernet.geometry import LineSet, Pose
+from plueckernet.geometry.pose import joined
 from plueckernet.kernels.library import compiled
 
 pytestmark = pytest.mark.skipif(not compiled(), reason="no compiled kernels")
@@ -82,7 +84,6 @@ RUNS = {
     "of known position": {"known": KnownNoise(position=0.004)},
     "of known noise": {"known": KnownNoise(0.004, 0.01)},
     "of short segments": {"shortest": 0.2},
-    "upright": {"settings": RefinementSettings(up=(0.0, 0.6, 0.8))},
 }
 
 
@@ -164,3 +165,26 @@ def test_close_pairs_are_those_of_all_residuals(count, kind, directed):
     square = pair_residuals(single, source, target, threshold)[0]
     surely, perhaps = ({tuple(row) for row in (square < limit).nonzero().tolist()} for limit in (1 - 1e-9, 1 + 1e-9))
     assert surely <= rows <= perhaps
+
+
+@pytest.mark.parametrize("kind", ["infinite", "segments", "noise factors"])
+@pytest.mark.parametrize("directed", [False, True])
+def test_polished_poses_are_those_of_pytorch(kind, directed, monkeypatch):
+    source, target = shaken_maps(kind)
+    rows = torch.arange(len(target))
+    scorer = RowScorer(source[rows], target, InlierThreshold(0.1, 0.15, directed))
+    generator = torch.Generator().manual_seed(1)
+    poses = Pose.exp(0.03 * torch.randn(9, 6, generator=generator, dtype=torch.float64))
+    poses = joined(poses, Pose.exp(torch.tensor([[0, 0, 0, 9.0, 9, 9]], dtype=torch.float64)))  # without inliers
+    fast = polished(poses, scorer)
+    monkeypatch.setattr("plueckernet.estimation.candidates.compiled", lambda *tensors: False)
+    plain = polished(poses, scorer)
+    assert torch.allclose(fast.rotation, plain.rotation, rtol=0, atol=1e-10)
+    assert torch.allclose(fast.translation, plain.translation, rtol=0, atol=1e-10)
+
+
+def test_no_matches_polish_nothing():
+    lines = shaken_maps("segments", 5)[0][torch.arange(0)]
+    poses = Pose.exp(torch.ones(2, 6, dtype=torch.float64))
+    result = polished(poses, RowScorer(lines, lines, InlierThreshold()))
+    assert torch.equal(result.translation, poses.translation)

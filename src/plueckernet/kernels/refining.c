@@ -452,6 +452,53 @@ KERNEL int64_t fit_pairs(const struct pairs *pairs, const struct model *model, s
     return result;
 }
 
+/* 1 for pairs that are inliers of the pose, 0 for others, as `RowScorer.fit` above zero. */
+static void find_inliers(const struct pairs *pairs, const struct model *model, int64_t directed, int64_t from,
+                         int64_t size, double *weight)
+{
+    const int64_t n = pairs->count;
+    const double *s = pairs->source + from, *t = pairs->target + from;
+    const double unit = 1 / (model->distance * model->distance), bend = 1 / (model->angle * model->angle);
+    for (int64_t i = 0; i < size; i++) {
+        struct vector d = turned(model->rotation, column(s + i, n)), e = column(t + i, n);
+        struct vector point = added(column(model->translation, 1), 1, turned(model->rotation, column(s + i + 3 * n, n)));
+        struct vector offset = added(column(t + i + 3 * n, n), -1, point);
+        double along = dot(offset, d), cosine = dot(d, e);
+        double value = unit * (dot(offset, offset) - along * along) + bend * (1 - cosine * cosine);
+        weight[i] = value < 1 && !(directed && cosine < 0);
+    }
+}
+
+/* One step of each of `count` poses on the pairs that are its inliers: `candidates.polished`. The poses are changed in
+   place; `model` has all but the pose, and no vertical. */
+KERNEL int64_t polish_poses(const struct pairs *pairs, const struct model *model, int64_t directed, int64_t count,
+                            double *rotation, double *translation)
+{
+    struct block *block = calloc(1, sizeof *block);
+    if (!block)
+        return -1;
+    for (int64_t k = 0; k < count; k++) {
+        struct model placed = *model;
+        double products[42] = {0}, weight[BLOCK], xi[7], pose[12];
+        memcpy(placed.rotation, rotation + 9 * k, 9 * sizeof(double));
+        memcpy(placed.translation, translation + 3 * k, 3 * sizeof(double));
+        for (int64_t from = 0; from < pairs->count; from += BLOCK) {
+            int64_t size = pairs->count - from < BLOCK ? pairs->count - from : BLOCK;
+            fill(block, pairs, &placed, from, size);
+            find_inliers(pairs, &placed, directed, from, size, weight);
+            add_products(block, weight, size, 7, products);
+        }
+        mirror(products, 7);
+        if (solve(products, xi)) {
+            step_pose(&placed, xi, pose);
+            memcpy(rotation + 9 * k, pose, 9 * sizeof(double));
+            memcpy(translation + 3 * k, pose + 9, 3 * sizeof(double));
+        }
+    }
+    free(block);
+    return 0;
+}
+
 /* Splits rows (count, 2) into those of the source and of the target, and writes for each pair how many other pairs
    contain one of its lines. Returns the largest possible number of matches, -1 without memory. */
 KERNEL int64_t count_competitors(int64_t count, const int64_t *rows, int64_t sources, int64_t targets, int64_t *first,
