@@ -127,8 +127,8 @@ class _Near:
 def close_pairs(pose: Pose, source: AnchoredLines, target: AnchoredLines, threshold: InlierThreshold) -> ClosePairs:
     """Rows of all pairs of lines within the threshold."""
     if compiled(source.anchor, target.anchor):
-        sides = [(side.lines.direction, side.anchor, side.half_length) for side in (source, target)]
-        rows = close_rows(PoseArrays.of(pose).numbers(), *sides, _limits(threshold))
+        first, second = ((side.lines.direction, side.anchor, side.half_length) for side in (source, target))
+        rows = close_rows(PoseArrays.of(pose).numbers(), first, second, _limits(threshold))
         return ClosePairs(rows, (len(source), len(target)), threshold)
     if threshold.distance > _SINGLE_PRECISION_DISTANCE:
         source, target = source.to(torch.float32), target.to(torch.float32)

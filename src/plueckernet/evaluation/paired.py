@@ -105,9 +105,9 @@ def duels(documents: Mapping[str, Any], poses: str) -> Iterator[Duel]:
         for dataset in values.cells:
             rows = {role: _right(role, cells, poses) for role, cells in _steps(values, dataset).items()}
             for i, place in enumerate(places):
-                found = [row[i] for role, row in rows.items() if role in (*_OURS, *_OTHERS)]
-                known = [entry for entry in found if entry is not None]
-                if len(known) < len(found):
+                entries = [row[i] for role, row in rows.items() if role in (*_OURS, *_OTHERS)]
+                known = [entry for entry in entries if entry is not None]
+                if len(known) < len(entries):
                     continue
                 ours = next(entry for entry in known if entry.role in _OURS)
                 others = [entry for entry in known if entry.role in _OTHERS]

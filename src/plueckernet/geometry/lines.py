@@ -179,6 +179,12 @@ class LineSet:
         shift = torch.linalg.cross(offset[..., None, :].expand_as(self.direction), self.direction)
         return self.replaced(moment=self.moment - shift)
 
+    def scaled(self, factor: float) -> LineSet:
+        """With all coordinates multiplied by a factor."""
+        endpoints = None if self.endpoints is None else factor * self.endpoints
+        sigma = None if self.sigma is None else factor * self.sigma
+        return self.replaced(moment=factor * self.moment, endpoints=endpoints, sigma=sigma)
+
     def flipped(self, where: Bool[Tensor, "*batch n"]) -> LineSet:
         """The same lines, with the selected ones in the opposite direction."""
         sign = torch.where(where, -1.0, 1.0).to(self.direction.dtype)[..., None]
@@ -217,8 +223,10 @@ class LineSet:
             raise InputError("only an unbatched LineSet can be indexed; index its tensors instead")
         if isinstance(index, Tensor) and index.dtype == torch.bool and index.shape == self.direction.shape[:1]:
             index = index.nonzero()[:, 0]  # once, not for each tensor
-        named = self if self.ids is not None else self.replaced(ids=_arange(self))
-        return named.mapped(lambda tensor: tensor[index])
+        rest = _arange(self) if self.ids is None else self.ids, self.mask, self.sigma, self.views
+        endpoints = None if self.endpoints is None else self.endpoints[index]
+        chosen = (None if value is None else value[index] for value in rest)
+        return LineSet(self.direction[index], self.moment[index], endpoints, *chosen)
 
     # Private
 
