@@ -140,7 +140,7 @@ class _Sizes:
         lines = lines.to("cpu").to(torch.float64)
         lines = (lines if segments else lines.infinite()).shifted(lines.centre())
         anchors = lines.anchors()
-        extent = quantile(anchors.norm(dim=-1).numpy(), _EXTENT_QUANTILE)
+        extent = quantile(torch.linalg.vector_norm(anchors, dim=-1).numpy(), _EXTENT_QUANTILE)
         if not segments:
             return _Sizes(lines, anchors, extent, None)
         lengths = lines.lengths().sort().values

@@ -84,12 +84,15 @@ def pose_family(
     first = Pose(best.rotation[None], best.translation[None])
     search = _FamilySearch(first, maps, scorer, settings)
     limits = settings.symmetry_limits(search.explained_fraction)
-    inner_motions, outer_motions = first.inverse() @ others, others @ first.inverse()
+    inverse = first.inverse()
+    inner_motions, outer_motions = inverse @ others, others @ inverse
     source = self_symmetries(maps.source, maps.threshold, limits, inner_motions, scorer.against_itself(0))
     target = self_symmetries(maps.target, maps.threshold, limits, outer_motions, scorer.against_itself(1))
     frontier = joined(first, search.extend(others, by_symmetry=False))
-    outer, inner = joined(target, frontier[1:] @ first.inverse()), joined(source, first.inverse() @ frontier[1:])
+    outer, inner = joined(target, frontier[1:] @ inverse), joined(source, inverse @ frontier[1:])
     for _ in range(settings.rounds):
+        if not outer.rotation.shape[0] + inner.rotation.shape[0]:
+            break
         frontier = search.extend(joined(_composed(outer, frontier), _composed(frontier, inner)), by_symmetry=True)
         if not frontier.rotation.shape[0] or len(search.score_ratio) >= settings.max_members:
             break
@@ -116,7 +119,8 @@ class _FamilySearch:
 
     def extend(self, poses: Pose, *, by_symmetry: bool) -> Pose:
         """Add those poses that are new and explain the maps as well as the first; return them."""
-        poses = self._unknown(poses, self._known)
+        if poses.rotation.shape[0]:
+            poses = self._unknown(poses, self._known)
         if not poses.rotation.shape[0]:
             return poses
         self._known = joined(self._known, poses)

@@ -126,7 +126,7 @@ class LineSet:
     def lengths(self) -> Float[Tensor, "*batch n"]:
         """Lengths of the segments."""
         start, end = self._segments().unbind(-2)
-        return (end - start).norm(dim=-1)
+        return torch.linalg.vector_norm(end - start, dim=-1)
 
     def anchors(self, reference: Float[Tensor, "*batch 3"] | None = None) -> Float[Tensor, "*batch n 3"]:
         """One point per line: the midpoint of a segment, or the point of an infinite line closest to ``reference``."""
@@ -215,6 +215,8 @@ class LineSet:
     def to(self, where: torch.device | torch.dtype | str) -> LineSet:
         """Move to a device or a floating dtype; ids and mask keep their types."""
         keep = isinstance(where, torch.dtype)
+        if where == (self.direction.dtype if keep else "cpu" if self.direction.is_cpu else None) and self._is_uniform():
+            return self
         return self.mapped(lambda tensor: tensor if keep and not tensor.is_floating_point() else tensor.to(where))
 
     def __getitem__(self, index: Int[Tensor, "*batch k"] | Bool[Tensor, " n"] | slice) -> LineSet:
@@ -229,6 +231,11 @@ class LineSet:
         return LineSet(self.direction[index], self.moment[index], endpoints, *chosen)
 
     # Private
+
+    def _is_uniform(self) -> bool:
+        """Whether all floating-point tensors have the type of the directions."""
+        rest = self.moment, self.endpoints, self.sigma
+        return all(value is None or value.dtype == self.direction.dtype for value in rest)
 
     def _segments(self) -> Tensor:
         if self.endpoints is None:

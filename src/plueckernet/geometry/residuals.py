@@ -109,7 +109,8 @@ def residual_norms(
     cosine = torch.where(cosine < 0, cosine.clamp_max(-1e-6), cosine.clamp_min(1e-6))
     lever = (gap * target_direction).sum(-1) / cosine
     position = torch.linalg.cross(gap - lever[:, None] * turned, target_direction)
-    return position.norm(dim=-1), torch.linalg.cross(turned, target_direction).norm(dim=-1)
+    direction = torch.linalg.cross(turned, target_direction)
+    return torch.linalg.vector_norm(position, dim=-1), torch.linalg.vector_norm(direction, dim=-1)
 
 
 def whitened(
