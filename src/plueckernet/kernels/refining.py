@@ -20,7 +20,7 @@ _position_sums = function("position_sums", *[POINTER] * 4, DOUBLE, POINTER)
 _ROWS = 8  # of numbers that a fit writes for each pair
 _SMALL = 42 + 36 + 7 + 12  # numbers of products, information, step and pose
 
-Noise = tuple[float, float, float]
+_Noise = tuple[float, float, float]
 """Sigmas of the position, the direction and the ends."""
 
 
@@ -79,8 +79,8 @@ class Pairs:
         if max_matches < 0:
             raise MemoryError
         sides = source.ctypes.data, target.ctypes.data
-        both, lines = (POINTER * 2)(first, second), (INTEGER * 2)(*counts)
-        self._numbers = _Pairs(len(rows), *sides, both, lines, competitors, max_matches)
+        places, lines = (POINTER * 2)(first, second), (INTEGER * 2)(*counts)
+        self._numbers = _Pairs(len(rows), *sides, places, lines, competitors, max_matches)
         self.pointer = ctypes.byref(self._numbers)
 
     def __len__(self) -> int:
@@ -152,14 +152,14 @@ class FittedPairs:
             raise MemoryError
         return list(medians)
 
-    def direction_sums(self, trust: Float[np.ndarray, " k"], noise: Noise) -> Float[np.ndarray, "2 3"]:
+    def direction_sums(self, trust: Float[np.ndarray, " k"], noise: _Noise) -> Float[np.ndarray, "2 3"]:
         """Normal equations of the squared noise of directions and ends."""
         sums = np.empty((2, 3))
         arguments = self._pairs.pointer, ctypes.byref(self._results), trust.ctypes.data
         _direction_sums()(*arguments, (DOUBLE * 3)(*noise), sums.ctypes.data)
         return sums
 
-    def position_sums(self, trust: Float[np.ndarray, " k"], noise: Noise, ratio: float) -> list[float]:
+    def position_sums(self, trust: Float[np.ndarray, " k"], noise: _Noise, ratio: float) -> list[float]:
         """Of the squared positions beyond what directions carry to them, and of the noise factors."""
         sums = (DOUBLE * 2)()
         arguments = self._pairs.pointer, ctypes.byref(self._results), trust.ctypes.data
