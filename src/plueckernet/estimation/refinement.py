@@ -27,6 +27,7 @@ from plueckernet.estimation.correspondence import ClosePairs, CorrespondenceSett
 from plueckernet.estimation.distinct import Distinctness, close_to_any
 from plueckernet.estimation.gauss_newton import determined_step, inverse_information, solved_step, weighted_information
 from plueckernet.estimation.maps import MapPair
+from plueckernet.estimation.masks import quantile
 from plueckernet.estimation.noise import (
     KnownNoise,
     NoiseSettings,
@@ -326,7 +327,7 @@ def short_length(source: AnchoredLines, target: AnchoredLines) -> float:
     lengths = [side.half_length for side in (source, target) if side.half_length is not None]
     if len(lengths) < 2:
         return _LONG_LINE
-    return 2 * float(min(half_length.quantile(_SHORT_QUANTILE) for half_length in lengths))
+    return 2 * min(quantile(half_length, _SHORT_QUANTILE) for half_length in lengths)
 
 
 @dataclass(frozen=True, eq=False)

@@ -315,20 +315,24 @@ static void sum_up(struct block *b, const struct pairs *pairs, const struct mode
     double information[BLOCK];
     int64_t n = pairs->count;
     memset(fit->products, 0, 42 * sizeof(double));
-    memset(fit->information, 0, 36 * sizeof(double));
+    if (fit->information)
+        memset(fit->information, 0, 36 * sizeof(double));
     for (int64_t from = 0; from < n; from += BLOCK) {
         int64_t size = n - from < BLOCK ? n - from : BLOCK;
         if (n > BLOCK) /* or else it is there still */
             fill(b, pairs, model, from, size);
         if (model->is_upright)
             keep_upright(b, model->up, size);
+        add_products(b, fit->weight + from, size, 7, fit->products);
+        if (!fit->information)
+            continue;
         for (int64_t i = 0; i < size; i++)
             information[i] = fit->exclusive[from + i] * sqrt(fit->weight[from + i]);
-        add_products(b, fit->weight + from, size, 7, fit->products);
         add_products(b, information, size, 6, fit->information);
     }
     mirror(fit->products, 7);
-    mirror(fit->information, 6);
+    if (fit->information)
+        mirror(fit->information, 6);
 }
 
 /* Cholesky's factor of a matrix, in place below its diagonal; false if it is not positive definite. */

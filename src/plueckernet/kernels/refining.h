@@ -35,7 +35,7 @@ struct model {
 struct fit {
     double *weight, *exclusive, *scale, *lever, *position, *direction;
     double *products;    /* (6, 7): information and gradient */
-    double *information; /* (6, 6), of the covariance */
+    double *information; /* (6, 6), of the covariance; NULL where it is not needed */
     double *xi;          /* (6,), then its length in standard deviations */
     double *pose;        /* (12,), after the step: the rotation row by row, then the translation */
 };

@@ -54,7 +54,7 @@ struct work {
     struct state *state;
     struct pairs pairs;
     struct fit fit;
-    double *source, *target, *trust, small[42 + 36 + 7 + 12];
+    double *source, *target, *trust, small[42 + 7 + 12];
     int64_t *places, *rows, *first, *second, *competitors;
 };
 
@@ -310,6 +310,7 @@ static enum outcome finish(struct work *w)
         if (w->settings->estimates_noise)
             outcome = fine_noise(w);
     }
+    w->fit.information = w->state->information;
     return outcome == GOING_ON ? take_step(w) : outcome;
 }
 
@@ -323,7 +324,6 @@ static void report(struct work *w, double *largest, int64_t *inliers)
     state->matched = 0;
     state->inliers = 0;
     state->converged = state->stable || w->fit.xi[6] < w->settings->converged_step;
-    memcpy(state->information, w->fit.information, sizeof state->information);
     for (int64_t i = 0; i < n; i++) {
         double *own = largest + w->first[i], *other = largest + sources + w->second[i];
         *own = larger(weight[i], *own);
@@ -370,7 +370,7 @@ KERNEL int64_t refine_near(const struct nearby *nearby, const struct settings *s
         struct work w = {nearby, settings, state};
         double *rows = numbers + 16 * n, *small = w.small;
         struct fit fit = {rows,         rows + n, rows + 2 * n, rows + 3 * n, rows + 4 * n,
-                          rows + 6 * n, small,    small + 42,   small + 78,   small + 85};
+                          rows + 6 * n, small,    NULL,         small + 42,   small + 49};
         w.fit = fit;
         w.source = numbers;
         w.target = numbers + 8 * n;
