@@ -78,9 +78,10 @@ def _distances(lines: LineSet) -> Float[np.ndarray, " n"]:
     In NumPy, wherever the map is: operations are many and on few values.
     """
     if lines.endpoints is not None:
-        ends = lines.endpoints.detach().cpu().numpy()
-        middle = np.partition(ends.mean(1), (len(ends) - 1) // 2, 0)[(len(ends) - 1) // 2]
-        return _norms(np.moveaxis(ends - middle, -1, 0)).max(-1)
+        ends, half = lines.endpoints.detach().cpu().numpy(), (len(lines) - 1) // 2
+        start, end = np.ascontiguousarray(ends.reshape(-1, 6).T).reshape(2, 3, -1)  # rows are added up much faster
+        middle = np.partition((start + end) / 2, half, 1)[:, half, None]
+        return np.maximum(_norms(start - middle), _norms(end - middle))
     if lines.direction.dtype == torch.float64 and compiled(lines.direction):
         centred = centred_distances(lines.direction.detach(), lines.moment.detach())
         if centred is not None:
