@@ -229,8 +229,8 @@ static enum outcome fine_noise(struct work *w)
     struct noise noise = w->state->model.noise;
     double products[6], sums[2], total = 0, direction, endpoint = 0;
     for (int64_t i = 0; i < w->pairs.count; i++) {
-        double rivals = 1 + w->competitors[i];
-        w->trust[i] = w->fit.weight[i] / (rivals * rivals);
+        double lines = 1 + w->competitors[i];
+        w->trust[i] = w->fit.weight[i] / (lines * lines);
         total += w->fit.weight[i];
     }
     direction_sums(&w->pairs, &w->fit, w->trust, &noise, products);
