@@ -55,8 +55,8 @@ class NearbyPairs:
         """Pairs for a compiled refinement, among them all within the threshold."""
         near, anchors = self._covering(pose, threshold), self._source.anchor
         sides, maps = (near.lines.source.values, near.lines.target.values), (len(self._target), self._max_half_length)
-        found = near.pose.numbers(), limits_of(near.threshold)
-        return Nearby(sides, near.half_lengths, near.rows, (anchors, *maps), found)
+        origin = near.pose.numbers(), limits_of(near.threshold)
+        return Nearby(sides, near.half_lengths, near.rows, (anchors, *maps), origin)
 
     @property
     def has_infinite_lines(self) -> bool:

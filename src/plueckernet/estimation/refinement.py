@@ -45,8 +45,7 @@ from plueckernet.geometry.upright import allowed_motions
 from plueckernet.kernels.close_pairs import Limits
 from plueckernet.kernels.library import compiled
 from plueckernet.kernels.refining import FittedPairs, Model, Pairs
-from plueckernet.kernels.refining_near import AWKWARD, DONE, ELSEWHERE, State
-from plueckernet.kernels.refining_near import Settings as Course
+from plueckernet.kernels.refining_near import AWKWARD, DONE, ELSEWHERE, Course, State
 from plueckernet.settings import check_at_least, check_fraction, check_positive
 
 # Halving these or raising them by half changed no result of `python -m benchmarks.sensitivity_registration`. Its maps

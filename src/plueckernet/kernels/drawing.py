@@ -22,8 +22,8 @@ def positive_places(matrix: Float[Tensor, "k k"]) -> tuple[Int[Tensor, " p"], Fl
     matrix, count = matrix.float().contiguous(), len(matrix)
     room = count * (count - 1) // 2 + 1  # one more than there are, where a number that does not count is written
     places, values = torch.empty(room, dtype=torch.int64), torch.empty(room)
-    found = _positive_places()(count, matrix.data_ptr(), places.data_ptr(), values.data_ptr())
-    return places[:found], values[:found]
+    total = _positive_places()(count, matrix.data_ptr(), places.data_ptr(), values.data_ptr())
+    return places[:total], values[:total]
 
 
 def largest_pairs(
@@ -50,10 +50,10 @@ def seed_pairs(
     source, target = (direction.double().contiguous() for direction in directions)
     pairs = torch.empty(2 * count * partners, dtype=torch.int64)
     weights, lines = (support.data_ptr(), strength.data_ptr()), (source.data_ptr(), target.data_ptr())
-    found = _seed_pairs()(count, *weights, *lines, limit, partners, pairs.data_ptr())
-    if found < 0:
+    total = _seed_pairs()(count, *weights, *lines, limit, partners, pairs.data_ptr())
+    if total < 0:
         raise MemoryError
-    return pairs[: 2 * found].view(2, found)
+    return pairs[: 2 * total].view(2, total)
 
 
 def poses_in_double(

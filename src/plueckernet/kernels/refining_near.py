@@ -18,7 +18,7 @@ TOO_FEW, DONE, ELSEWHERE, AWKWARD = range(4)
 _Sigmas = DOUBLE * 2  # of position and direction
 
 
-class Settings(ctypes.Structure):
+class Course(ctypes.Structure):
     """Of the iterations, the search for pairs and the noise."""
 
     _fields_ = [
@@ -63,7 +63,7 @@ class _Nearby(ctypes.Structure):
 
 
 class Nearby:
-    """Pairs of lines as columns, and the pose and the limits within which they were found."""
+    """Pairs of lines as columns, and the pose and the limits within which they were compared."""
 
     def __init__(
         self,
@@ -71,17 +71,17 @@ class Nearby:
         half_lengths: Float[np.ndarray, " k"] | None,
         rows: Int[np.ndarray, "k 2"],
         maps: tuple[Float[np.ndarray, "3 m"], int, float],
-        found: tuple[tuple[float, ...], Limits],
+        origin: tuple[tuple[float, ...], Limits],
     ) -> None:
         """``maps``: anchors of all source lines, the number of target lines, the largest half length of the source."""
         anchors, targets, longest = maps
         self._arrays = (*sides, half_lengths, rows, anchors)
         pointers = [None if x is None else x.ctypes.data for x in self._arrays]
         lines = (INTEGER * 2)(anchors.shape[1], targets)
-        self._numbers = _Nearby(len(rows), *pointers[:4], lines, pointers[4], longest, *found)
+        self._numbers = _Nearby(len(rows), *pointers[:4], lines, pointers[4], longest, *origin)
         self._pointer = ctypes.byref(self._numbers)
 
-    def refine(self, settings: Settings, state: State) -> tuple[int, Int[np.ndarray, "i 2"]]:
+    def refine(self, settings: Course, state: State) -> tuple[int, Int[np.ndarray, "i 2"]]:
         """Go on with a refinement; the outcome and, if it is done, the rows of the inliers."""
         inliers = np.empty((self._numbers.count, 2), dtype=np.int64)
         arguments = ctypes.byref(settings), ctypes.byref(state), inliers.ctypes.data
