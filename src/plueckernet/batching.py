@@ -195,9 +195,9 @@ class BatchRegistration:
         lines, every = (settings.first_lines, min(settings.max_matches, MAX_PART_MATCHES)), max(map(max, counts))
         if every <= run.matcher.few_lines(settings):
             look = search.look(run.match, (every, settings.max_matches), run.seed, settings.usual_round)
-            return [self._finished(search, look, range(len(maps)), counts, judgement.clear_confidence)]
+            return [self._finished(search, look, range(len(maps)), counts, judgement.clear)]
         look = search.look(run.match_longest, lines, run.seed, settings.first_round)
-        rounds = [self._finished(search, look, range(len(maps)), counts, judgement.longest_clear_confidence)]
+        rounds = [self._finished(search, look, range(len(maps)), counts, judgement.longest_clear)]
         unclear = [row for row, clear in enumerate(rounds[0].is_clear) if not clear]
         size = max(1, _PAIRS_OF_LINES // every**2)
         for start in range(0, len(unclear), size):
@@ -208,11 +208,16 @@ class BatchRegistration:
                 run.match, (every, settings.max_matches), run.seed, settings.usual_round, look.of_pairs(index)
             )
             own = [counts[row] for row in rows]
-            rounds.append(self._finished(some, look_at_all, rows, own, judgement.clear_confidence))
+            rounds.append(self._finished(some, look_at_all, rows, own, judgement.clear))
         return rounds
 
     def _finished(
-        self, search: BatchedSearch, look: Look, rows: Sequence[int], counts: Sequence[tuple[int, int]], enough: float
+        self,
+        search: BatchedSearch,
+        look: Look,
+        rows: Sequence[int],
+        counts: Sequence[tuple[int, int]],
+        enough: tuple[float, float],
     ) -> _Round:
         """The best candidates refined to convergence, and which pairs are complete with that."""
         run, settings, maps, looked_at = self._run, self._run.settings, search.maps, look.looked_at
@@ -228,9 +233,12 @@ class BatchRegistration:
             whole = looked_at.regular & lonely & refined.supported & refined.determined
             completed = CompletedPairs.of(maps, looked_at, look.matches, refined)
             complete = (whole.cpu() & firm).tolist()
-        enough = max(enough, settings.judgement.min_confidence)
-        clear = [entry.assessment.weighing.confidence >= enough for entry in entries]
-        used = [entry if fine and sure else None for entry, fine, sure in zip(entries, complete, clear, strict=True)]
+        judgement = settings.judgement
+        clear = [entry.assessment.is_clear(enough) for entry in entries]
+        used = [
+            entry if fine and sure and not entry.assessment.rivals(judgement) else None
+            for entry, fine, sure in zip(entries, complete, clear, strict=True)
+        ]
         return _Round(list(rows), clear, used, completed)
 
     def _result(self, completed_round: _Round, row: int, counts: tuple[int, int]) -> RegistrationResult | None:

@@ -163,3 +163,25 @@ def test_lines_that_many_drawn_lines_leave_no_doubt_about_break_a_symmetry():
         assert len(family_of(maps, pose, stacked([turned]))) == count
         scores = MapScorer(maps.source, maps.target, maps.threshold).scores(stacked([pose, turned]))
         assert float(scores[1] / scores[0]) > 0.85
+
+
+def mirrored_flats(seed: int = 3) -> tuple[torch.Tensor, torch.Tensor, Pose]:
+    """A flat and the same turned about the wall between them; each map shows one of them and a part of the other."""
+    flat = scattered(60, seed)
+    flat[..., 0] -= flat[..., 0].max()
+    turned = Pose(torch.diag(torch.tensor([-1.0, -1.0, 1.0], dtype=torch.float64)), torch.zeros(3).double())
+    other = turned.act(flat)
+    near = flat[..., 0].mean(1) > flat[..., 0].mean(1).quantile(0.75)
+    return torch.cat([flat, other[near]]), torch.cat([other, flat[near]]), turned
+
+
+def test_a_rival_with_less_overlap_is_a_member_and_another_candidate_is_not():
+    source, target, turned = mirrored_flats()
+    maps, right = map_pair(source, target)
+    wrong = maps.normalized_pose(maps.original_pose(right) @ turned)
+    scorer = MapScorer(maps.source, maps.target, maps.threshold)
+    others = stacked([right])
+    assert float(scorer.scores(others) / scorer.scores(stacked([wrong]))) < 0.9
+    assert not contains(pose_family(wrong, NOTHING, maps, scorer), right, maps)
+    assert not contains(pose_family(wrong, others, maps, scorer), right, maps)
+    assert contains(pose_family(wrong, others, maps, scorer, rivals=others), right, maps)

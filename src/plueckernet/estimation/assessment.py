@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from plueckernet.estimation.evidence import Evidence
-from plueckernet.estimation.judgement import Calibration, Weighing, weigh
+from plueckernet.estimation.judgement import Calibration, JudgementSettings, Weighing, weigh
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.observability import (
     ObservabilitySettings,
@@ -77,6 +77,17 @@ class Assessment:
         distance = maps.unit * maps.threshold.distance
         motions = unobservable_motions(inliers, maps.original_covariance(best.covariance), distance, settings)
         return motions if up is None else tuple(motion for motion in motions if not motion.tilts(up))
+
+    def is_clear(self, enough: tuple[float, float]) -> bool:
+        """Whether the best candidate is so probable, and explains so much, that no other has to be searched for."""
+        confidence, fraction = enough
+        return self.weighing.confidence >= confidence and self.evidence.explained_fraction >= fraction
+
+    def rivals(self, settings: JudgementSettings) -> list[Pose]:
+        """Other candidates that many lines hold, though they cannot be right if the best is."""
+        group = self.candidates[0].group if self.candidates else 0
+        others = [entry for entry in self.candidates[1:] if entry.group != group]
+        return [entry.refinement.pose for entry in others if settings.is_rival(entry.evidence, self.evidence)]
 
     def exchangeable(self, members: int) -> Assessment:
         """With the best candidate no more probable than any member of a family of poses that a symmetry relates.

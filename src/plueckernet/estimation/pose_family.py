@@ -7,13 +7,16 @@ verified on both maps.
 
 Crops of a repeating structure overlap less under some members than under others: they explain fewer lines, but as large
 a fraction of those expected. The score prefers the largest overlap, which need not be the true one. Poses that a
-symmetry of a map gives are therefore members by their explained fraction, others by their score only. A pose that
-leaves many more lines unexplained than chance would is no member, however small their fraction: two percent of a
-drawing of a house are its doors.
+symmetry of a map gives are therefore members by their explained fraction, and so are rivals: other candidates that so
+many lines hold in all directions that the place must repeat itself, as mirrored flats do. All others are members by
+their score only. A pose that leaves many more lines unexplained than chance would is no member, however small their
+fraction: two percent of a drawing of a house are its doors. A candidate that explains as many lines as the best, but
+more of them are missing, was compared with it already: it is none from a smaller deficit on.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -41,7 +44,9 @@ class FamilySettings:
     min_score_ratio: float = 0.9  # of the best score
     min_fraction_ratio: float = 0.85  # of the best explained fraction, of poses by a symmetry
     min_explained_ratio: float = 0.5  # of the explained lines of the best pose, of the same
-    max_deficit: float = 4.0  # standard deviations of the number of explained lines
+    max_deficit: float = 4.0  # standard deviations of the number of explained lines, of the same
+    max_candidate_deficit: float = 2.0  # the same of candidates that are members by their score
+    max_rival_deficit: float = 1.5  # the same of rivals
     max_members: int = 64
     rounds: int = 4  # of composing members with symmetries
     symmetry: SymmetrySettings = field(default_factory=SymmetrySettings)
@@ -49,7 +54,29 @@ class FamilySettings:
     def __post_init__(self) -> None:
         check_fraction(self, "min_score_ratio", "min_fraction_ratio", "min_explained_ratio")
         check_at_least(self, 1, "max_members", "rounds")
-        check_positive(self, "max_deficit")
+        check_positive(self, "max_deficit", "max_candidate_deficit", "max_rival_deficit")
+
+    @property
+    def of_candidates(self) -> _Limits:
+        """The limits of other candidates."""
+        return _Limits(self.min_score_ratio, self.max_candidate_deficit)
+
+    @property
+    def of_rivals(self) -> _Limits:
+        """Those of candidates that many lines hold."""
+        return replace(self.of_candidates, fraction=0.0, deficit=self.max_rival_deficit)
+
+    @property
+    def of_symmetries(self) -> _Limits:
+        """Those of poses that a symmetry of a map gives."""
+        return _Limits(
+            self.min_score_ratio,
+            self.max_deficit,
+            self.min_fraction_ratio,
+            self.min_explained_ratio,
+            self.max_deficit,
+            PROMOTED_MEMBER,
+        )
 
     def symmetry_limits(self, explained_fraction: float) -> SymmetrySettings:
         """Noise lowers the fraction that a symmetry explains as much as that of the best pose."""
@@ -75,11 +102,17 @@ class PoseFamily:
 
 
 def pose_family(
-    best: Pose, others: Pose, maps: MapPair, scorer: MapScorer, settings: FamilySettings = FamilySettings()
+    best: Pose,
+    others: Pose,
+    maps: MapPair,
+    scorer: MapScorer,
+    settings: FamilySettings = FamilySettings(),
+    rivals: Pose | None = None,
 ) -> PoseFamily:
     """All distinct poses that explain the cores of both maps as well as ``best`` does, up to ``max_members``.
 
-    ``others`` is a batch of poses that may be members and whose motions from the best pose may be symmetries.
+    ``others`` is a batch of poses that may be members and whose motions from the best pose may be symmetries. Those of
+    them that many lines hold firmly are ``rivals``.
     """
     first = Pose(best.rotation[None], best.translation[None])
     search = _FamilySearch(first, maps, scorer, settings)
@@ -88,18 +121,39 @@ def pose_family(
     inner_motions, outer_motions = inverse @ others, others @ inverse
     source = self_symmetries(maps.source, maps.threshold, limits, inner_motions, scorer.against_itself(0))
     target = self_symmetries(maps.target, maps.threshold, limits, outer_motions, scorer.against_itself(1))
-    frontier = joined(first, search.extend(others, by_symmetry=False))
+    if rivals is not None:
+        search.extend(rivals, settings.of_rivals)
+    search.extend(others, settings.of_candidates)
+    frontier = search.members
     outer, inner = joined(target, frontier[1:] @ inverse), joined(source, inverse @ frontier[1:])
     for _ in range(settings.rounds):
         if not outer.rotation.shape[0] + inner.rotation.shape[0]:
             break
-        frontier = search.extend(joined(_composed(outer, frontier), _composed(frontier, inner)), by_symmetry=True)
+        frontier = search.extend(joined(_composed(outer, frontier), _composed(frontier, inner)), settings.of_symmetries)
         if not frontier.rotation.shape[0] or len(search.score_ratio) >= settings.max_members:
             break
     order = torch.cat([search.score_ratio.new_full((1,), torch.inf), search.score_ratio[1:]])
     order = order.argsort(descending=True, stable=True)[: settings.max_members]
     ratios = search.score_ratio[order], search.fraction_ratio[order]
     return PoseFamily(search.members[order], *ratios, source, target)
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """From where on a pose is a member, beside the first one."""
+
+    score: float  # ratio from which on a pose is a member, whatever fraction it explains
+    score_deficit: float  # of such a pose at most
+    fraction: float = math.inf  # ratio from which on others are members
+    explained: float = 0.0  # ratio of the number of lines, of the same
+    deficit: float = math.inf  # of the same at most
+    promoted: float | None = None  # of these limits, that a pose must reach to be polished; None: poses are refined
+
+    def reached(self, ratios: Float[Tensor, "4 h"], ease: float = 1.0) -> Bool[Tensor, " h"]:
+        """Whether score, fraction, lines and deficit suffice for the limits times ``ease``."""
+        (score, fraction, explained), deficit = ratios[:3] / ease, ratios[3] * ease
+        by_fraction = (fraction >= self.fraction) & (explained >= self.explained) & (deficit <= self.deficit)
+        return torch.where(score >= self.score, deficit <= self.score_deficit, by_fraction)
 
 
 class _FamilySearch:
@@ -117,26 +171,28 @@ class _FamilySearch:
         """Of the first member."""
         return float(self._first.fraction)
 
-    def extend(self, poses: Pose, *, by_symmetry: bool) -> Pose:
+    def extend(self, poses: Pose, limits: _Limits) -> Pose:
         """Add those poses that are new and explain the maps as well as the first; return them."""
         if poses.rotation.shape[0]:
             poses = self._unknown(poses, self._known)
         if not poses.rotation.shape[0]:
             return poses
-        self._known = joined(self._known, poses)
         ratios = self._ratios(poses)
-        member = self._is_member(ratios, by_symmetry)
-        close = self._is_member(ratios, by_symmetry, PROMOTED_MEMBER) & ~member
+        member = limits.reached(ratios)
+        if limits.promoted is None:  # one that is no member may still be one by a symmetry
+            return self._added(poses[member], ratios[:, member])
+        self._known = joined(self._known, poses)
+        close = limits.reached(ratios, limits.promoted) & ~member
         if bool(close.any()):  # the others are good enough to be refined
             polished = polished_on_maps(poses[close], self._maps.source, self._maps.target, self._maps.threshold)
             poses, ratios = joined(poses[member], polished), torch.cat([ratios[:, member], self._ratios(polished)], 1)
-            member = self._is_member(ratios, by_symmetry)
+            member = limits.reached(ratios)
         return self._added(poses[member], ratios[:, member])
 
     def _added(self, poses: Pose, ratios: Float[Tensor, "4 h"]) -> Pose:
         """The poses that are distinct from all members, now members themselves."""
         new = self._distinct(poses, self.members)
-        self.members = joined(self.members, poses[new])
+        self.members, self._known = joined(self.members, poses[new]), joined(self._known, poses[new])
         self.score_ratio = torch.cat([self.score_ratio, ratios[0, new]])
         self.fraction_ratio = torch.cat([self.fraction_ratio, ratios[1, new]])
         return poses[new]
@@ -148,14 +204,6 @@ class _FamilySearch:
         score = self._scorer.score(explained) / self._score.clamp_min(1e-6)
         lines = explained.lines / self._first.lines.clamp_min(1e-6)
         return torch.stack([score, fraction, lines, explained.deficit(self.explained_fraction)])
-
-    def _is_member(self, ratios: Float[Tensor, "4 h"], by_symmetry: bool, ease: float = 1.0) -> Bool[Tensor, " h"]:
-        """Whether the limits, times ``ease``, are reached."""
-        (score, fraction, explained), settings = ratios[:3] / ease, self._settings
-        member = score >= settings.min_score_ratio
-        if by_symmetry:
-            member |= (explained >= settings.min_explained_ratio) & (fraction >= settings.min_fraction_ratio)
-        return member & (ratios[3] * ease <= settings.max_deficit)
 
     def _unknown(self, poses: Pose, known: Pose) -> Pose:
         return poses[self._distinct(poses, known)[:_MAX_NEW]]

@@ -131,13 +131,14 @@ class PoseSearch:
     def _searched(self, seed: int, given: Sequence[RefinedCandidate] = ()) -> Assessment:
         judgement, first = self._settings.judgement, Assessment.nothing()
         for first in self._first_look(seed, given):
-            if first.weighing.confidence >= max(judgement.longest_clear_confidence, judgement.min_confidence):
+            if first.is_clear(judgement.longest_clear):
                 return first
-        assessment, enough = first, max(judgement.clear_confidence, judgement.min_confidence)
-        for assessment in self._rounds(self._all_lines(seed), first.refined or given):
-            if assessment.weighing.confidence >= enough:
+        assessment = first
+        for count, assessment in enumerate(self._rounds(self._all_lines(seed), first.refined or given)):
+            # In the first round a repeated place may hide another.
+            sure = assessment.weighing.confidence >= judgement.min_confidence
+            if sure if count else assessment.is_clear(judgement.clear):
                 return assessment
-            enough = judgement.min_confidence  # after the first round, in which a repeated place may hide another
         return self._with_matched_overlaps(assessment)
 
     def _with_matched_overlaps(self, assessment: Assessment) -> Assessment:
@@ -166,9 +167,9 @@ class PoseSearch:
 
     def first(self, seed: int = 0) -> Assessment:
         """The candidates of the first round, to compare searches with each other."""
-        first = Assessment.nothing()
+        first, judgement = Assessment.nothing(), self._settings.judgement
         for first in self._first_look(seed):
-            if first.weighing.confidence >= self._settings.judgement.longest_clear_confidence:
+            if first.is_clear(judgement.longest_clear):
                 return first
         return next(self._rounds(self._all_lines(seed), first.refined))
 
@@ -198,7 +199,15 @@ class PoseSearch:
             return assessment
         poses = stacked([candidate.refinement.pose for candidate in assessment.candidates])
         with self._stage("judge"):
-            family = pose_family(poses[0], poses[1:], self._maps, self._map_scorer, self._settings.family)
+            rivals = assessment.rivals(self._settings.judgement)
+            family = pose_family(
+                poses[0],
+                poses[1:],
+                self._maps,
+                self._map_scorer,
+                self._settings.family,
+                stacked(rivals) if rivals else None,
+            )
             members = self._allowed([family.poses[row] for row in range(1, len(family))])
             if not members:
                 return assessment

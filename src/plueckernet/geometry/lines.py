@@ -121,7 +121,7 @@ class LineSet:
 
     def midpoints(self) -> Float[Tensor, "*batch n 3"]:
         """Midpoints of the segments."""
-        return self._segments().mean(-2)
+        return _middle(self._segments())
 
     def lengths(self) -> Float[Tensor, "*batch n"]:
         """Lengths of the segments."""
@@ -174,7 +174,7 @@ class LineSet:
         offset = as_floats(offset, "offset", (3,)).to(self.direction)
         if self.endpoints is not None:
             endpoints = self.endpoints - offset[..., None, None, :]
-            moment = torch.linalg.cross(endpoints.mean(-2), self.direction)
+            moment = torch.linalg.cross(_middle(endpoints), self.direction)
             return self.replaced(endpoints=endpoints, moment=moment)
         shift = torch.linalg.cross(offset[..., None, :].expand_as(self.direction), self.direction)
         return self.replaced(moment=self.moment - shift)
@@ -303,6 +303,12 @@ def _checked_sigma(sigma: Tensor) -> Tensor:
     if not bool(((sigma > 0) & torch.isfinite(sigma)).all()):
         raise InputError("sigma: expected positive numbers")
     return sigma
+
+
+def _middle(endpoints: Float[Tensor, "*batch n 2 3"]) -> Float[Tensor, "*batch n 3"]:
+    """Of both ends; `mean` takes ten times as long."""
+    start, end = endpoints.unbind(-2)
+    return (start + end) / 2
 
 
 def _arange(lines: LineSet) -> Tensor:

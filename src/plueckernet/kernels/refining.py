@@ -14,6 +14,7 @@ _count_competitors = function("count_competitors", INTEGER, POINTER, INTEGER, IN
 _noise_medians = function(
     "noise_medians", POINTER, POINTER, INTEGER, POINTER, DOUBLE, DOUBLE, DOUBLE, POINTER, result=INTEGER
 )
+_polish_poses = function("polish_poses", POINTER, POINTER, INTEGER, INTEGER, POINTER, POINTER, result=INTEGER)
 _direction_sums = function("direction_sums", *[POINTER] * 5)
 _position_sums = function("position_sums", *[POINTER] * 4, DOUBLE, POINTER)
 _ROWS = 8  # of numbers that a fit writes for each pair
@@ -84,6 +85,22 @@ class Pairs:
 
     def __len__(self) -> int:
         return int(self._numbers.count)
+
+
+def polished_poses(
+    poses: tuple[Float[np.ndarray, "h 3 3"], Float[np.ndarray, "h 3"]],
+    source: Float[np.ndarray, "8 k"],
+    target: Float[np.ndarray, "8 k"],
+    model: Model,
+    directed: bool,
+) -> tuple[Float[np.ndarray, "h 3 3"], Float[np.ndarray, "h 3"]]:
+    """Each pose after a step on the matched lines that are its inliers."""
+    rotation, translation = (np.array(value, dtype=np.float64, order="C") for value in poses)
+    pairs = _Pairs(source.shape[1], source.ctypes.data, target.ctypes.data)
+    results = len(rotation), rotation.ctypes.data, translation.ctypes.data
+    if _polish_poses()(ctypes.byref(pairs), ctypes.byref(model), directed, *results):
+        raise MemoryError
+    return rotation, translation
 
 
 class FittedPairs:

@@ -81,7 +81,7 @@ def _has_members(
     def is_member(poses: Pose, ease: float) -> Bool[Tensor, "b c"]:
         explanation = scorer.explained(poses)
         enough = scorer.score(explanation) / score / ease >= settings.min_score_ratio
-        return enough & (explanation.deficit(fraction) * ease <= settings.max_deficit)
+        return enough & (explanation.deficit(fraction) * ease <= settings.max_candidate_deficit)
 
     distinct = ~close_poses(others.poses, first, maps.distance, maps.angle)[..., 0]
     close = is_member(others.poses, PROMOTED_MEMBER) & others.mask & distinct
