@@ -16,7 +16,7 @@ from plueckernet.estimation.partners import line_spacing
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, RowScorer
 from plueckernet.estimation.strays import KeptLines
 from plueckernet.geometry.lines import LineSet
-from plueckernet.geometry.pose import Pose, skew
+from plueckernet.geometry.pose import Pose
 from plueckernet.settings import check_positive
 
 MIN_LINES = 3  # of each map; messages spell it
@@ -139,9 +139,10 @@ class MapPair:
 
     def original_covariance(self, covariance: Tensor) -> Tensor:
         """The covariance of :meth:`original_pose`: ``tau = unit tau' + offset x omega``."""
-        change = torch.eye(6, dtype=covariance.dtype, device=covariance.device)
-        change[3:, 3:] *= self.unit
-        change[3:, :3] = skew(self.target_offset)
+        (x, y, z), unit = self.target_offset.tolist(), self.unit
+        rotation = [[1, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0]]
+        translation = [[0, -z, y, unit, 0, 0], [z, 0, -x, 0, unit, 0], [-y, x, 0, 0, 0, unit]]
+        change = covariance.new_tensor(rotation + translation)
         return change @ covariance @ change.mT
 
 
