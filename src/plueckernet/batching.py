@@ -3,8 +3,8 @@
 The first rounds of :class:`~plueckernet.estimation.search.PoseSearch`, with the matches of the longest lines and, where
 that is not clear, of all lines, are made for all pairs of a batch in the same tensor operations, and so is the
 refinement to convergence that follows. A pair is complete if its best candidate is clear, all of its motions are
-observable and no symmetry of a map makes another pose exchangeable with it. All other pairs are registered by
-themselves.
+observable, it explains so much that it hides no rival, and no symmetry of a map makes another pose exchangeable with
+it. All other pairs are registered by themselves.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from plueckernet.errors import BatchSizeWarning, InputError
+from plueckernet.estimation.assessment import Assessment
 from plueckernet.estimation.batched.assessing import AssessedPair, assessed_pairs
 from plueckernet.estimation.batched.completed import CompletedPairs
 from plueckernet.estimation.batched.family import has_no_family
@@ -27,7 +28,7 @@ from plueckernet.estimation.batched.look import BatchedSearch, Look
 from plueckernet.estimation.batched.observability import least_firmness
 from plueckernet.estimation.batched.preparation import BatchedMaps, prepare
 from plueckernet.estimation.extents import unit_warning
-from plueckernet.estimation.judgement import Status, judge
+from plueckernet.estimation.judgement import JudgementSettings, Status, judge
 from plueckernet.estimation.map_parts import MAX_PART_MATCHES
 from plueckernet.estimation.maps import MIN_LINES
 from plueckernet.estimation.settings import RegistrationSettings
@@ -190,14 +191,14 @@ class BatchRegistration:
 
     def _searched(self, maps: BatchedMaps, counts: Sequence[tuple[int, int]], clock: StageClock) -> list[_Round]:
         """The round of the longest lines, and for pairs that are not clear after it that of all lines."""
-        run, settings, judgement = self._run, self._run.settings, self._run.settings.judgement
+        run, settings = self._run, self._run.settings
         search = BatchedSearch(maps, settings, clock)
         lines, every = (settings.first_lines, min(settings.max_matches, MAX_PART_MATCHES)), max(map(max, counts))
         if every <= run.matcher.few_lines(settings):
             look = search.look(run.match, (every, settings.max_matches), run.seed, settings.usual_round)
-            return [self._finished(search, look, range(len(maps)), counts, judgement.clear)]
+            return [self._finished(search, look, range(len(maps)), counts, all_lines=True)]
         look = search.look(run.match_longest, lines, run.seed, settings.first_round)
-        rounds = [self._finished(search, look, range(len(maps)), counts, judgement.longest_clear)]
+        rounds = [self._finished(search, look, range(len(maps)), counts, all_lines=False)]
         unclear = [row for row, clear in enumerate(rounds[0].is_clear) if not clear]
         size = max(1, _PAIRS_OF_LINES // every**2)
         for start in range(0, len(unclear), size):
@@ -208,7 +209,7 @@ class BatchRegistration:
                 run.match, (every, settings.max_matches), run.seed, settings.usual_round, look.of_pairs(index)
             )
             own = [counts[row] for row in rows]
-            rounds.append(self._finished(some, look_at_all, rows, own, judgement.clear))
+            rounds.append(self._finished(some, look_at_all, rows, own, all_lines=True))
         return rounds
 
     def _finished(
@@ -217,7 +218,7 @@ class BatchRegistration:
         look: Look,
         rows: Sequence[int],
         counts: Sequence[tuple[int, int]],
-        enough: tuple[float, float],
+        all_lines: bool,
     ) -> _Round:
         """The best candidates refined to convergence, and which pairs are complete with that."""
         run, settings, maps, looked_at = self._run, self._run.settings, search.maps, look.looked_at
@@ -234,9 +235,10 @@ class BatchRegistration:
             completed = CompletedPairs.of(maps, looked_at, look.matches, refined)
             complete = (whole.cpu() & firm).tolist()
         judgement = settings.judgement
+        enough = judgement.clear if all_lines else judgement.longest_clear
         clear = [entry.assessment.is_clear(enough) for entry in entries]
         used = [
-            entry if fine and sure and not entry.assessment.rivals(judgement) else None
+            entry if fine and sure and not _may_have_rivals(entry.assessment, judgement, all_lines) else None
             for entry, fine, sure in zip(entries, complete, clear, strict=True)
         ]
         return _Round(list(rows), clear, used, completed)
@@ -278,6 +280,11 @@ class BatchRegistration:
             centre=completed.centre[row].clone(),
             group=candidates[0].group,
         )
+
+
+def _may_have_rivals(assessment: Assessment, settings: JudgementSettings, all_lines: bool) -> bool:
+    """Whether other candidates are rivals of the best, or might be found where all lines were matched."""
+    return bool(assessment.rivals(settings)) or (all_lines and assessment.may_hide_another(settings))
 
 
 def _owned(pose: Pose) -> Pose:

@@ -77,3 +77,12 @@ def test_parallel_lines_have_no_poses():
     vertical = lines[lines.lines.direction[:, 2].abs() > 0.99]
     assert match_free_poses(vertical, other, THRESHOLD).rotation.shape == (0, 3, 3)
     assert match_free_poses(other, vertical, THRESHOLD).rotation.shape == (0, 3, 3)
+
+
+def test_lines_without_a_dominant_direction_have_no_poses():
+    count = torch.arange(400, dtype=torch.float64)
+    z, angle = 1 - (2 * count + 1) / 400, math.pi * (3 - math.sqrt(5)) * count
+    half = torch.stack([(1 - z * z).sqrt() * angle.cos(), (1 - z * z).sqrt() * angle.sin(), z], -1)
+    middle = torch.rand(400, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    lines = AnchoredLines.of(LineSet.from_segments(torch.stack([middle - half, middle + half], 1)))
+    assert match_free_poses(lines, lines, THRESHOLD).rotation.shape[0] == 0

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tests.estimation.shapes_for_tests import scattered
 
 from plueckernet.data.protocols import ScanProtocol, sample_pair
 from plueckernet.data.scenes import make_scene
@@ -12,7 +13,7 @@ from plueckernet.estimation.hypotheses import propose_poses
 from plueckernet.estimation.judgement import JudgementSettings
 from plueckernet.estimation.search import Matching, PoseSearch
 from plueckernet.estimation.settings import RegistrationSettings
-from plueckernet.geometry import Pose
+from plueckernet.geometry import LineSet, Pose
 from plueckernet.matchers import load_matcher
 
 MATCHER = load_matcher("invariant")
@@ -151,3 +152,51 @@ def test_a_given_pose_is_kept_and_competes_with_others(pair):
     if bad.candidates:  # refinement may give up on a wrong pose
         assert bad.weighing.confidence < 0.01
         assert float((bad.candidates[0].refinement.pose.rotation * turned.rotation).sum()) > 2.9
+
+
+def mirrored_flats() -> tuple[LineSet, LineSet, Pose]:
+    """Parts of two flats that are each other turned by half a turn, and that turn; the right pose is the identity.
+
+    Each map shows one flat, the beginning of the other, what is in the middle, and much that the other map does not.
+    """
+    flat = scattered(80, 0)
+    flat[..., 0] -= flat[..., 0].max()
+    turn = Pose(torch.diag(torch.tensor([-1.0, -1.0, 1.0], dtype=torch.float64)), torch.zeros(3).double())
+    near = flat[..., 0].mean(1) > flat[..., 0].mean(1).quantile(0.7)
+    aside = 1.2 * torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64) * flat[..., 0].mean()
+    middle, other = 0.4 * scattered(16, 500), turn.act(flat)
+    source = torch.cat([flat, other[near], middle, 1.1 * scattered(280, 1000) + aside])
+    target = torch.cat([other, flat[near], middle, 1.1 * scattered(280, 1001) - aside])
+    return LineSet.from_segments(source), LineSet.from_segments(target), turn
+
+
+def is_listed(pose: Pose, assessment, maps) -> bool:
+    poses = [maps.original_pose(entry.refinement.pose).matrix() for entry in assessment.candidates]
+    return any(torch.allclose(entry, pose.matrix(), atol=0.05) for entry in poses)
+
+
+def test_a_wrong_pose_that_hides_the_right_one_is_ambiguous():
+    source, target, turn = mirrored_flats()
+    listed, confidence = [], []
+    for fraction in (0.0, JudgementSettings().hiding_fraction):
+        settings = replace(ALL_AT_ONCE, judgement=JudgementSettings(hiding_fraction=fraction))
+        with torch.inference_mode():
+            search, maps = search_of(source, target, settings)
+            assessment = search.run()
+        listed.append([is_listed(pose, assessment, maps) for pose in (turn, Pose.identity())])
+        confidence.append(assessment.weighing.confidence)
+        assert assessment.weighing.presence > 0.9
+    assert listed == [[True, False], [True, True]]
+    assert confidence[0] > 0.99
+    assert confidence[1] < 0.9
+
+
+def test_nothing_changes_where_no_rival_is_hidden(pair):
+    assessments = []
+    for fraction in (0.0, 1.0):
+        settings = replace(ALL_AT_ONCE, judgement=JudgementSettings(hiding_fraction=fraction))
+        with torch.inference_mode():
+            search, _ = search_of(pair.source, pair.target, settings)
+            assessments.append(search.run())
+    assert len(assessments[0].candidates) == len(assessments[1].candidates)
+    assert assessments[0].weighing == assessments[1].weighing

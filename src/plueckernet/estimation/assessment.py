@@ -89,6 +89,21 @@ class Assessment:
         others = [entry for entry in self.candidates[1:] if entry.group != group]
         return [entry.refinement.pose for entry in others if settings.is_rival(entry.evidence, self.evidence)]
 
+    def firm_others(self, settings: JudgementSettings, max_deficit: float) -> list[Pose]:
+        """Candidates that would be rivals if the matcher agreed with them, the most probable first."""
+        group = self.candidates[0].group if self.candidates else 0
+        others = [entry for entry in self.candidates[1:] if entry.group != group]
+        return [
+            entry.refinement.pose
+            for entry in others
+            if settings.is_firm(entry.evidence) and entry.evidence.deficit <= max_deficit
+        ]
+
+    def may_hide_another(self, settings: JudgementSettings) -> bool:
+        """Whether the best candidate would be accepted, but explains so little that another may do as well."""
+        sure = self.weighing.confidence >= settings.min_confidence
+        return sure and self.evidence.explained_fraction < settings.hiding_fraction
+
     def exchangeable(self, members: int) -> Assessment:
         """With the best candidate no more probable than any member of a family of poses that a symmetry relates.
 

@@ -149,7 +149,7 @@ def _dominant_directions(lines: AnchoredLines) -> Float[Tensor, "m 3"]:
             break
         modes.append(mode)
         weight *= cosine.abs() < math.cos(_DIRECTION_SEPARATION)
-    return torch.stack(modes)
+    return torch.stack(modes) if modes else direction[:0]  # scattered lines have none
 
 
 def _kernel(cosine: Tensor) -> Tensor:

@@ -170,10 +170,11 @@ class JudgementSettings:
     min_rival_lines: int = 20  # that hold another pose in every direction: it is no chance, and the place repeats
     min_rival_stand_out: float = 12.0  # standard deviations above chance, of the same
     min_rival_agreement: float = 0.6  # of the matcher, over that with the best pose, of the same
+    hiding_fraction: float = 0.3  # explained, below which the best pose may hide another from the matcher
 
     def __post_init__(self) -> None:
         check_fraction(self, "min_confidence", "clear_confidence", "longest_clear_confidence", "longest_clear_fraction")
-        check_fraction(self, "min_rival_agreement")
+        check_fraction(self, "min_rival_agreement", "hiding_fraction")
         check_at_least(self, 1, "min_inliers", "min_rival_lines")
         check_positive(self, "min_rival_stand_out")
 
@@ -192,9 +193,12 @@ class JudgementSettings:
 
         Many lines of the smaller overlap of two poses may coincide, and the matcher may agree with both.
         """
-        firm = evidence.lateral_support >= self.min_rival_lines
-        stands_out = evidence.stand_out >= self.min_rival_stand_out
-        return firm and stands_out and evidence.matcher_agreement >= self.min_rival_agreement * best.matcher_agreement
+        agreed = evidence.matcher_agreement >= self.min_rival_agreement * best.matcher_agreement
+        return agreed and self.is_firm(evidence)
+
+    def is_firm(self, evidence: Evidence) -> bool:
+        """Whether so many lines hold a pose, in every direction, that it is no chance."""
+        return evidence.lateral_support >= self.min_rival_lines and evidence.stand_out >= self.min_rival_stand_out
 
 
 @dataclass(frozen=True)

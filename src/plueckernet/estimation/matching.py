@@ -66,6 +66,10 @@ class Matches:
         """The most probable ones."""
         return Matches(self.source[:count], self.target[:count], self.probability[:count])
 
+    def of_rows(self, rows: Int[Tensor, " l"]) -> Matches:
+        """Some of them."""
+        return Matches(self.source[rows], self.target[rows], self.probability[rows])
+
 
 def match_log_probability(
     source: AnchoredLines, target: AnchoredLines, settings: DescriptorSettings = DescriptorSettings()

@@ -33,6 +33,7 @@ from plueckernet.geometry.upright import nearest_turn, tilt_cosine
 from plueckernet.stages import StageClock
 
 _OVERLAPS = 4  # of the best candidates, whose lines are matched by themselves if none is accepted
+_FEWEST_MATCHES = 12  # that the best pose contradicts, from which on they may show another
 _NEARLY_ALL = 0.9  # of the lines of the smaller map, explained by a pose that may be of a family though it is doubtful
 
 
@@ -122,7 +123,8 @@ class PoseSearch:
     def run(self, seed: int = 0, given: Sequence[Pose] = ()) -> Assessment:
         """The candidates after as many rounds as it takes; given normalized poses compete with them."""
         refined = self._refined(given) if given else ()
-        return self._completed(self._with_family(self._searched(seed, refined)))
+        searched = self._with_hidden_rivals(self._searched(seed, refined), seed)
+        return self._completed(self._with_family(searched))
 
     def run_first(self, seed: int = 0) -> Assessment:
         """The candidates of the first rounds alone, and their family."""
@@ -186,6 +188,41 @@ class PoseSearch:
         """Given normalized poses alone, refined and compared with each other."""
         self._match_all_lines()
         return self._assessed(self._refined(poses))
+
+    def _with_hidden_rivals(self, assessment: Assessment, seed: int) -> Assessment:
+        """With rivals among the poses of the matches that the best pose contradicts; without any, as it was.
+
+        In a place that repeats itself, a wrong pose under which the maps overlap more takes most of the matches, and
+        the search ends. The lines where the maps overlap under either pose, matched by themselves, show whether the
+        matcher agrees with both. Where the longest lines suffice, nothing is hidden.
+        """
+        settings, known = self._settings, len(self._scored_matches)
+        asked_again = self._matches_parts and self._all_matched
+        if not asked_again or not assessment.may_hide_another(settings.judgement):
+            return assessment
+        best = assessment.candidates[0].refinement.pose
+        contradicted = self.matches.of_rows((self._match_scorer.fit(stacked([best]))[0] <= 0).nonzero()[:, 0])
+        if len(contradicted) < _FEWEST_MATCHES:
+            return assessment
+        with self._stage("estimate"):
+            hypotheses = next(self._proposed(seed, settings.hypotheses, contradicted))
+        with self._stage("verify"):
+            candidates = self._candidates(hypotheses, settings.constrained(settings.candidates))
+        with self._stage("refine"):
+            refined = self._refined(candidates.poses, assessment.refined)
+        with self._stage("judge"):
+            firm = self._assessed(refined).firm_others(settings.judgement, settings.family.max_rival_deficit)
+        if not firm:
+            return assessment
+        with self._stage("match"):
+            for pose in (best, *firm[:_OVERLAPS]):
+                self._match_overlap(pose)
+        with self._stage("judge"):
+            hidden = self._assessed(refined)
+        if hidden.rivals(settings.judgement):
+            return hidden
+        del self._scored_matches[known:]
+        return assessment
 
     def _with_family(self, assessment: Assessment) -> Assessment:
         """With all poses that a symmetry of either map makes exchangeable with the best one.
@@ -275,12 +312,13 @@ class PoseSearch:
         self._match_scorer = self._maps.match_scorer(matches.source, matches.target)
         self._scored_matches.append((self._match_scorer, matches))
 
-    def _proposed(self, seed: int, settings: HypothesisSettings) -> Iterator[Hypotheses]:
-        up, probability = self._settings.vertical(self._maps), self.matches.probability
+    def _proposed(self, seed: int, settings: HypothesisSettings, some: Matches | None = None) -> Iterator[Hypotheses]:
+        """Poses from all matches, or from some of them."""
+        scorer = self._match_scorer if some is None else self._maps.match_scorer(some.source, some.target)
+        probability, up = (self.matches if some is None else some).probability, self._settings.vertical(self._maps)
         if up is not None:
-            return propose_upright_poses(self._maps, self._match_scorer, probability, up, settings, seed)
-        parts = self._matched_parts()
-        return propose_poses(self._maps, self._match_scorer, probability, settings, seed, parts)
+            return propose_upright_poses(self._maps, scorer, probability, up, settings, seed)
+        return propose_poses(self._maps, scorer, probability, settings, seed, self._matched_parts())
 
     def _matched_parts(self) -> Iterator[tuple[RowScorer, Matches]]:
         """The matches of parts of the maps, which later tell how far a pose agrees with the matcher."""
