@@ -67,9 +67,10 @@ class Assessment:
         settings: ObservabilitySettings = ObservabilitySettings(),
         up: tuple[float, float, float] | None = None,
     ) -> tuple[UnobservableMotion, ...]:
-        """Motions of the best candidate that its inliers and their ends leave undetermined, in the target's frame and unit.
+        """Motions of the best candidate that its inliers leave undetermined, in the frame and unit of the target.
 
-        Where the vertical is known, a motion that tilts it is not one of them.
+        A motion that the ends of the inliers determine is not one of them. Where the vertical is known, one that tilts
+        it is not, either.
         """
         if not self.candidates:
             return ()

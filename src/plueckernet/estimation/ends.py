@@ -29,7 +29,8 @@ _PARALLEL = 0.95  # cosine of the angle between an axis and the lines whose ends
 _STEPS = 2  # shifts within the end distance
 _BORDER_DIRECTIONS = 1000  # of planes across the axis that a map may have been cut along
 _BORDER_COSINE = 0.25  # of the angle between the axis and such a normal; other planes cut few lines
-_BORDER_MARGIN = 0.1  # radii of the map; normals are 0.06 rad from the nearest of the directions
+_BORDER_MARGIN = 0.1  # radii of the map; a normal is up to 0.06 rad from the nearest of the directions
+_BLOCK = 500  # segments compared with all directions at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +48,14 @@ class MatchedEnds:
         if source.endpoints is None or target.endpoints is None:
             return None
         rows = refinement.matches[(target.direction[refinement.matches[:, 1]] @ axis).abs() > _PARALLEL]
-        cores = (refinement.pose @ maps.source.lines).endpoints, maps.target.lines.endpoints
         places, borders = [], []
-        for ends, core in zip((source.endpoints[rows[:, 0]], target.endpoints[rows[:, 1]]), cores, strict=True):
-            place, order = (ends @ axis).sort(-1)
+        for ends, side, core in (
+            (source.endpoints, rows[:, 0], maps.source_core),
+            (target.endpoints, rows[:, 1], maps.target_core),
+        ):
+            place, order = (ends[side] @ axis).sort(-1)
             places.append(place)
-            borders.append(_on_border(ends, core, axis).gather(-1, order))
+            borders.append(_on_border(ends[side], ends[core], axis).gather(-1, order))
         return MatchedEnds(places[0], places[1], ~(borders[0] & borders[1]))
 
     def coinciding(self, shift: Float[Tensor, " s"], distance: float) -> Bool[Tensor, "s k 2"]:
@@ -73,21 +76,20 @@ class MatchedEnds:
         coinciding = self.coinciding(inlier_distance * near, distance)
         counts = coinciding.any(-1).sum(-1)
         best = int(counts.argmax())
-        places = self.target[coinciding[best]]
-        if _separate(places, 2 * distance) < settings.min_end_places:
+        if _separate(self.target[coinciding[best]], 2 * distance) < settings.min_end_places:
             return False
         elsewhere = int(self.coinciding(inlier_distance * far, distance).any(-1).sum(-1).max())
         chances = self.chances(distance)
-        count, variance = int(counts[best]), float((chances * (1 - chances)).sum())
-        excess = (count - float(chances.sum())) / math.sqrt(1 + variance), (count - elsewhere) / math.sqrt(1 + elsewhere)
-        return min(excess) >= settings.min_end_excess
+        expected = (float(chances.sum()), float((chances * (1 - chances)).sum())), (elsewhere, elsewhere)
+        needed = settings.min_end_excess  # with a variance of at least one, because counts are small
+        return all(int(counts[best]) - mean >= needed * math.sqrt(1 + variance) for mean, variance in expected)
 
 
 def held_by_ends(
     motion: UnobservableMotion, refinement: Refinement, maps: MapPair, settings: ObservabilitySettings
 ) -> bool:
     """Whether the ends of the inliers determine a motion that too few lines resist; never a rotation."""
-    if motion.kind is MotionKind.ROTATION or len(refinement.matches) < settings.min_end_places / 2:
+    if motion.kind is MotionKind.ROTATION:
         return False
     ends = MatchedEnds.of(refinement, maps, refinement.pose.translation.new_tensor(motion.axis))
     return ends is not None and len(ends.source) > 0 and ends.hold(maps.threshold.distance, settings)
@@ -97,7 +99,8 @@ def _shifts(settings: ObservabilitySettings, like: Tensor) -> tuple[Float[Tensor
     """Shifts in inlier distances: those that leave the pose what it is, and those that do not."""
     step = settings.end_distance / _STEPS
     near = torch.arange(-math.floor(1 / step), math.floor(1 / step) + 1).to(like) * step
-    far = torch.arange(1 + 2 * settings.end_distance, settings.max_end_shift, step).to(like)
+    first = 1 + 2 * settings.end_distance
+    far = torch.arange(first, max(first, settings.max_end_shift) + step / 2, step).to(like)
     return near, torch.cat([-far, far])
 
 
@@ -115,10 +118,10 @@ def _on_border(
 ) -> Bool[Tensor, "k 2"]:
     """Which ends may have been cut off: all of the map lies on one side of a plane through them across the axis."""
     normals = _directions_about(axis)
-    borders = all_ends.flatten(0, 1) @ normals
-    across = ends @ normals
-    near = (across > borders.amax(0) - _BORDER_MARGIN) | (across < borders.amin(0) + _BORDER_MARGIN)
-    return near.any(-1)
+    extent = all_ends.flatten(0, 1) @ normals
+    high, low = extent.amax(0) - _BORDER_MARGIN, extent.amin(0) + _BORDER_MARGIN
+    near = [((part @ normals > high) | (part @ normals < low)).any(-1) for part in ends.split(_BLOCK)]
+    return torch.cat(near)
 
 
 def _directions_about(axis: Float[Tensor, "3"]) -> Float[Tensor, "3 d"]:
@@ -130,4 +133,6 @@ def _directions_about(axis: Float[Tensor, "3"]) -> Float[Tensor, "3 d"]:
     first = first / first.norm()
     second = torch.linalg.cross(axis, first)
     radius = (1 - cosine.square()).sqrt()
-    return torch.outer(axis, cosine) + torch.outer(first, radius * turn.cos()) + torch.outer(second, radius * turn.sin())
+    return (
+        torch.outer(axis, cosine) + torch.outer(first, radius * turn.cos()) + torch.outer(second, radius * turn.sin())
+    )
