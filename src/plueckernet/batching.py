@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import itertools
 import math
-import pickle
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
@@ -108,7 +107,6 @@ class BatchRegistration:
         self._run, self.batch_size = run, batch_size
         self.num_single = 0  # pairs that were registered by themselves
         self.stage = StageClock()  # of all batches
-        self._settings = pickle.dumps(asdict(run.settings))  # the fastest way to copies that may be changed
 
     def results(self, pairs: Iterable[Pair]) -> Iterator[RegistrationResult]:
         """The result of each pair, in their order."""
@@ -273,7 +271,7 @@ class BatchRegistration:
             score=evidence.score,
             noise=(position, direction),
             timings={},
-            settings=pickle.loads(self._settings) | {"inlier_distance": completed.inlier_distances[row]},
+            settings=run.settings.as_dict() | {"inlier_distance": completed.inlier_distances[row]},
             seed=run.seed,
             num_lines=counts,
             matcher=run.matcher.name,

@@ -14,7 +14,7 @@ from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry.arrays import ArrayLike
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose, Similarity
-from plueckernet.geometry.residuals import line_residuals
+from plueckernet.geometry.residuals import residual_norms
 from plueckernet.geometry.similarity import Transform, motion_from_matrix
 from plueckernet.io.inputs import LinesLike, as_lines
 
@@ -77,7 +77,7 @@ def suggested_inlier_distance(source: LineSet, target: LineSet) -> float:
 
 def pair_distances(pose: Pose, rows: Int[Tensor, "k 2"], maps: MapPair) -> Float[Tensor, "k 2"]:
     """Distance in map units and angle in degrees of pairs of lines under a normalized pose."""
-    source, target = maps.all_source[rows[:, 0]], maps.all_target[rows[:, 1]]
-    residuals = line_residuals(pose, source.lines, target.lines, source.anchor, target.anchor)
-    distance, sine = residuals.position.norm(dim=-1) * maps.unit, residuals.direction.norm(dim=-1)
-    return torch.stack([distance, sine.clamp(max=1).asin().rad2deg()], -1)
+    source, target = ((side.lines.direction, side.anchor) for side in (maps.all_source, maps.all_target))
+    chosen = [tensor[rows[:, 0]] for tensor in source], [tensor[rows[:, 1]] for tensor in target]
+    distance, sine = residual_norms(pose, *chosen[0], *chosen[1])
+    return torch.stack([distance * maps.unit, sine.clamp(max=1).asin().rad2deg()], -1)

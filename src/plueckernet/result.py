@@ -135,7 +135,7 @@ class RegistrationResult:
             score=0.0,
             noise=(0.0, 0.0),
             timings={},
-            settings=asdict(run.settings),
+            settings=run.settings.as_dict(),
             seed=run.seed,
             num_lines=num_lines,
             matcher=run.matcher,

@@ -168,7 +168,13 @@ def test_evidence_that_is_not_a_number_is_no_evidence():
 
 @pytest.mark.parametrize(
     ("changed", "rival"),
-    [({}, True), ({"lateral_support": 29.0}, False), ({"stand_out": 9.0}, False), ({"score": 1.0}, True)],
+    [
+        ({}, True),
+        ({"lateral_support": 19.0}, False),
+        ({"stand_out": 11.0}, False),
+        ({"matcher_agreement": 0.5 * GOOD.matcher_agreement}, False),
+        ({"score": 1.0}, True),
+    ],
 )
 def test_a_rival_is_held_by_many_lines_however_few_of_the_best_pose(changed, rival):
-    assert JudgementSettings().is_rival(replace(GOOD, **changed)) is rival
+    assert JudgementSettings().is_rival(replace(GOOD, **changed), GOOD) is rival

@@ -1,18 +1,20 @@
 """Compiled steps of refinement equal those of NumPy."""
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
 import torch
 
 import plueckernet.estimation.refinement as refinement
+from plueckernet.estimation.candidates import polished
 from plueckernet.estimation.close_pairs import NearbyPairs, close_pairs
-from plueckernet.estimation.noise import NoiseSettings
+from plueckernet.estimation.noise import KnownNoise, NoiseSettings
 from plueckernet.estimation.paired_lines import PairedLines, PoseArrays
 from plueckernet.estimation.refinement import RefinementSettings, refine_pose
-from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, pair_residuals
+from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, RowScorer, pair_residuals
 from plueckernet.geometry import LineSet, Pose
+from plueckernet.geometry.pose import joined
 from plueckernet.kernels.library import compiled
 
 pytestmark = pytest.mark.skipif(not compiled(), reason="no compiled kernels")
@@ -76,17 +78,61 @@ def test_a_step_and_the_noise_are_those_of_numpy(kind, up, free):
         assert values[0] == pytest.approx(values[1], rel=1e-7, abs=1e-12)
 
 
+RUNS = {
+    "as by default": {},
+    "brief": {"settings": RefinementSettings(iterations=2, final_iterations=1)},
+    "of known position": {"known": KnownNoise(position=0.004)},
+    "of known noise": {"known": KnownNoise(0.004, 0.01)},
+    "of short segments": {"shortest": 0.2},
+}
+
+
+def plainly(monkeypatch, *arguments, **options):
+    """The refinement by NumPy."""
+    with monkeypatch.context() as patch:
+        for module in ("close_pairs", "refinement"):
+            patch.setattr(f"plueckernet.estimation.{module}.compiled", lambda *tensors: False)
+        return refine_pose(*arguments, **options)
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_refined_poses_are_those_of_numpy(kind, monkeypatch):
-    source, target = shaken_maps(kind)
-    arguments = small_motion(), source, target, InlierThreshold(0.1, 0.15)
-    fast = refine_pose(*arguments)
-    monkeypatch.setattr("plueckernet.estimation.close_pairs.compiled", lambda *tensors: False)
-    plain = refine_pose(*arguments)
-    assert torch.allclose(fast.pose.rotation, plain.pose.rotation, atol=1e-8)
-    assert torch.allclose(fast.pose.translation, plain.pose.translation, atol=1e-8)
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("size", [0.0, 0.01, 0.04])
+@pytest.mark.parametrize("directed", [False, True])
+def test_refined_poses_are_those_of_numpy(kind, run, size, directed, monkeypatch):
+    arguments = small_motion(size), *shaken_maps(kind), InlierThreshold(0.1, 0.15, directed)
+    fast, plain = refine_pose(*arguments, **RUNS[run]), plainly(monkeypatch, *arguments, **RUNS[run])
+    if plain is None:
+        assert fast is None
+        return
+    assert torch.allclose(fast.pose.rotation, plain.pose.rotation, rtol=0, atol=1e-10)
+    assert torch.allclose(fast.pose.translation, plain.pose.translation, rtol=0, atol=1e-10)
+    spread = float(plain.covariance.abs().max())
+    assert torch.allclose(fast.covariance, plain.covariance, rtol=1e-6, atol=1e-6 * spread)
+    assert astuple(fast.noise) == pytest.approx(astuple(plain.noise), rel=1e-7)
     assert fast.converged == plain.converged
-    assert {tuple(row) for row in fast.matches.tolist()} == {tuple(row) for row in plain.matches.tolist()}
+    assert torch.equal(fast.matches, plain.matches)
+
+
+@pytest.mark.parametrize("kind", ["infinite", "segments"])
+def test_a_refinement_goes_on_with_other_pairs_where_the_pose_leaves_those_it_has(kind, monkeypatch):
+    asked = []
+    kernel = NearbyPairs.kernel
+    monkeypatch.setattr(NearbyPairs, "kernel", lambda *arguments: asked.append(1) or kernel(*arguments))
+    arguments = small_motion(0.15), *shaken_maps(kind), InlierThreshold(0.12, 0.15)
+    fast, plain = refine_pose(*arguments), plainly(monkeypatch, *arguments)
+    assert len(asked) > 1
+    assert torch.allclose(fast.pose.translation, plain.pose.translation, rtol=0, atol=1e-10)
+    assert torch.equal(fast.matches, plain.matches)
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("inf")])
+def test_lines_that_are_no_numbers_do_not_stop_a_refinement(broken, monkeypatch):
+    source, target = shaken_maps("infinite")
+    anchor = source.anchor.clone()
+    anchor[::7] = broken
+    refined = refine_pose(small_motion(), replace(source, anchor=anchor), target, InlierThreshold(0.1, 0.15))
+    assert refined is None or bool((refined.matches[:, 0] % 7 != 0).all())
 
 
 def test_few_pairs_give_no_step():
@@ -119,3 +165,26 @@ def test_close_pairs_are_those_of_all_residuals(count, kind, directed):
     square = pair_residuals(single, source, target, threshold)[0]
     surely, perhaps = ({tuple(row) for row in (square < limit).nonzero().tolist()} for limit in (1 - 1e-9, 1 + 1e-9))
     assert surely <= rows <= perhaps
+
+
+@pytest.mark.parametrize("kind", ["infinite", "segments", "noise factors"])
+@pytest.mark.parametrize("directed", [False, True])
+def test_polished_poses_are_those_of_pytorch(kind, directed, monkeypatch):
+    source, target = shaken_maps(kind)
+    rows = torch.arange(len(target))
+    scorer = RowScorer(source[rows], target, InlierThreshold(0.1, 0.15, directed))
+    generator = torch.Generator().manual_seed(1)
+    poses = Pose.exp(0.03 * torch.randn(9, 6, generator=generator, dtype=torch.float64))
+    poses = joined(poses, Pose.exp(torch.tensor([[0, 0, 0, 9.0, 9, 9]], dtype=torch.float64)))  # without inliers
+    fast = polished(poses, scorer)
+    monkeypatch.setattr("plueckernet.estimation.candidates.compiled", lambda *tensors: False)
+    plain = polished(poses, scorer)
+    assert torch.allclose(fast.rotation, plain.rotation, rtol=0, atol=1e-10)
+    assert torch.allclose(fast.translation, plain.translation, rtol=0, atol=1e-10)
+
+
+def test_no_matches_polish_nothing():
+    lines = shaken_maps("segments", 5)[0][torch.arange(0)]
+    poses = Pose.exp(torch.ones(2, 6, dtype=torch.float64))
+    result = polished(poses, RowScorer(lines, lines, InlierThreshold()))
+    assert torch.equal(result.translation, poses.translation)

@@ -29,7 +29,7 @@ app = typer.Typer(
     help="Measure methods, matchers and the confidence where the answer is known.",
     no_args_is_help=True,
 )
-Pairs = Annotated[int | None, typer.Option(min=1, help="Pairs per cell.", show_default="as in the documentation")]
+PairCount = Annotated[int | None, typer.Option(min=1, help="Pairs per cell.", show_default="as in the documentation")]
 
 Maps = Annotated[
     list[Path] | None, typer.Option("--maps", metavar="FOLDER", help="Line maps of real places; may be repeated.")
@@ -100,7 +100,7 @@ def methods(
 def synthetic(
     out: Out,
     matcher: MatcherName = "invariant",
-    pairs: Pairs = None,
+    pairs: PairCount = None,
     device: Device = "cpu",
     workers: Workers = 1,
 ) -> None:
@@ -161,7 +161,7 @@ def _cut(file: Path, maps: Path | None, scenes: int, pairs: int, first_seed: int
 def confidence(
     out: Out,
     matcher: MatcherName = "invariant",
-    pairs: Pairs = None,
+    pairs: PairCount = None,
     maps: Maps = None,
     real_pairs: Annotated[int | None, typer.Option(min=1, help="Pairs per kind that are cut from --maps.")] = None,
     write: Annotated[bool, typer.Option("--write", help="Put the calibration on the card of the weights.")] = False,

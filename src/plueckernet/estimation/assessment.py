@@ -90,7 +90,7 @@ class Assessment:
         """Other candidates that many lines hold, though they cannot be right if the best is."""
         group = self.candidates[0].group if self.candidates else 0
         others = [entry for entry in self.candidates[1:] if entry.group != group]
-        return [entry.refinement.pose for entry in others if settings.is_rival(entry.evidence)]
+        return [entry.refinement.pose for entry in others if settings.is_rival(entry.evidence, self.evidence)]
 
     def exchangeable(self, members: int) -> Assessment:
         """With the best candidate no more probable than any member of a family of poses that a symmetry relates.

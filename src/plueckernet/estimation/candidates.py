@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float
@@ -10,17 +10,21 @@ from torch import Tensor
 
 from plueckernet.estimation.distinct import Distinctness, distinct_poses
 from plueckernet.estimation.gauss_newton import gauss_newton_step
+from plueckernet.estimation.paired_lines import LineColumns
 from plueckernet.estimation.ransac import Hypotheses
 from plueckernet.estimation.refinement import RefinementSettings
 from plueckernet.estimation.scoring import RowScorer
 from plueckernet.estimation.verification import MapScorer
 from plueckernet.geometry.pose import Pose
-from plueckernet.geometry.residuals import line_residuals, variances, whitened
+from plueckernet.geometry.residuals import NoiseModel, line_residuals, variances, whitened
+from plueckernet.kernels.library import compiled
+from plueckernet.kernels.refining import Model, polished_poses
 from plueckernet.settings import check_at_least, check_fraction
 
 CROWD = slice(5, 30)  # ranks of the verified hypotheses whose mean score says what wrong poses reach
 EQUAL_RATIO = 0.9  # of the best score; poses above it repeat the best one, in a symmetric place, and are no crowd
 
+_NORMAL = 1e30  # degrees of freedom with which Student's t is a normal distribution
 POLISHED_RATIO = 0.4  # of the least score of a candidate, that a pose must reach before it is polished
 
 
@@ -93,12 +97,28 @@ def polished(poses: Pose, scorer: RowScorer, settings: RefinementSettings = Refi
     """One Gauss-Newton step of each pose on the matches that are its inliers: poses of two lines are rough."""
     source, target = scorer.source, scorer.target
     model = settings.noise.initial(scorer.threshold)
+    if compiled(poses.rotation, source.anchor) and settings.up is None:
+        return _compiled_polished(poses, scorer, model)
     sigma = model.sigmas(source.lines), model.sigmas(target.lines)
     inlier = scorer.fit(poses) > 0
     residuals = line_residuals(poses, source.lines, target.lines, source.anchor, target.anchor)
     value, jacobian = whitened(residuals, *variances(residuals, *sigma))
     xi, _ = gauss_newton_step(value, settings.allowed(jacobian), inlier.to(poses.rotation.dtype))
     return Pose.exp(xi) @ poses
+
+
+def _compiled_polished(poses: Pose, scorer: RowScorer, noise: NoiseModel) -> Pose:
+    """The same by a kernel."""
+    first, second = (LineColumns.of(replace(side, noise_factor=None)).values for side in (scorer.source, scorer.target))
+    model = Model(
+        noise=(noise.position, noise.direction, noise.endpoint),
+        degrees_of_freedom=_NORMAL,
+        distance=scorer.threshold.distance,
+        angle=scorer.threshold.angle,
+    )
+    numbers = poses.rotation.numpy(), poses.translation.numpy()
+    stepped = polished_poses(numbers, first, second, model, scorer.threshold.directed)
+    return Pose(*(torch.from_numpy(value).to(poses.rotation) for value in stepped))
 
 
 def _improved(

@@ -19,6 +19,7 @@ from plueckernet.geometry.pose import Pose
 from plueckernet.kernels.close_pairs import Limits, close_places, close_rows, largest_shift
 from plueckernet.kernels.library import compiled
 from plueckernet.kernels.refining import Pairs
+from plueckernet.kernels.refining_near import Nearby
 
 _SINGLE_PRECISION_DISTANCE = 1e-3  # normalized; above it single precision resolves the threshold
 _BLOCK_ENTRIES = 250_000  # of a residual matrix, small enough for the cache of a CPU
@@ -43,15 +44,32 @@ class NearbyPairs:
 
     def within(self, pose: PoseArrays, threshold: InlierThreshold) -> tuple[ClosePairs, PairedLines]:
         """All pairs of lines within the threshold, by their rows and as arrays."""
-        near = next((near for near in self._near if near.covers(self._shift(pose, near.pose), pose, threshold)), None)
-        if near is None:
-            near = self._compared(pose, threshold)
-            self._near = [near, *self._near[: _KEPT_POSES - 1]]
+        near = self._covering(pose, threshold)
         close = near.within(pose, threshold)
         rows, counts = near.rows.take(close, 0), (len(self._source), len(self._target))
         source, target = near.lines.source.taken(close), near.lines.target.taken(close)
         kernel = Pairs(source.values, target.values, rows, counts) if compiled() else None
         return ClosePairs(torch.from_numpy(rows), counts, threshold), PairedLines(source, target, kernel)
+
+    def kernel(self, pose: PoseArrays, threshold: InlierThreshold) -> Nearby:
+        """Pairs for a compiled refinement, among them all within the threshold."""
+        near, anchors = self._covering(pose, threshold), self._source.anchor
+        sides, maps = (near.lines.source.values, near.lines.target.values), (len(self._target), self._max_half_length)
+        origin = near.pose.numbers(), limits_of(near.threshold)
+        return Nearby(sides, near.half_lengths, near.rows, (anchors, *maps), origin)
+
+    @property
+    def has_infinite_lines(self) -> bool:
+        """Whether the lines of either map are infinite."""
+        return self._source.infinite or self._target.infinite
+
+    def _covering(self, pose: PoseArrays, threshold: InlierThreshold) -> _Near:
+        """Pairs found under this or another pose, among them all within the threshold."""
+        near = next((near for near in self._near if near.covers(self._shift(pose, near.pose), pose, threshold)), None)
+        if near is None:
+            near = self._compared(pose, threshold)
+            self._near = [near, *self._near[: _KEPT_POSES - 1]]
+        return near
 
     def _shift(self, pose: PoseArrays, other: PoseArrays) -> float:
         """How far any point of a source line is from where it is under another pose, at most."""
@@ -104,7 +122,7 @@ class _Near:
         """Which pairs are within a threshold under a pose."""
         if compiled():
             sides = self.lines.source.values, self.lines.target.values
-            return close_places(pose.numbers(), *sides, self.half_lengths, _limits(threshold))
+            return close_places(pose.numbers(), *sides, self.half_lengths, limits_of(threshold))
         return np.flatnonzero(self._residuals(pose, threshold) < 1)
 
     def _residuals(self, pose: PoseArrays, threshold: InlierThreshold) -> Float[np.ndarray, " k"]:
@@ -127,8 +145,8 @@ class _Near:
 def close_pairs(pose: Pose, source: AnchoredLines, target: AnchoredLines, threshold: InlierThreshold) -> ClosePairs:
     """Rows of all pairs of lines within the threshold."""
     if compiled(source.anchor, target.anchor):
-        sides = [(side.lines.direction, side.anchor, side.half_length) for side in (source, target)]
-        rows = close_rows(PoseArrays.of(pose).numbers(), *sides, _limits(threshold))
+        first, second = ((side.lines.direction, side.anchor, side.half_length) for side in (source, target))
+        rows = close_rows(PoseArrays.of(pose).numbers(), first, second, limits_of(threshold))
         return ClosePairs(rows, (len(source), len(target)), threshold)
     if threshold.distance > _SINGLE_PRECISION_DISTANCE:
         source, target = source.to(torch.float32), target.to(torch.float32)
@@ -145,7 +163,8 @@ def close_pairs(pose: Pose, source: AnchoredLines, target: AnchoredLines, thresh
     return ClosePairs(pairs[(pairs[:, 0] * counts[1] + pairs[:, 1]).argsort()], counts, threshold)
 
 
-def _limits(threshold: InlierThreshold) -> Limits:
+def limits_of(threshold: InlierThreshold) -> Limits:
+    """The threshold of compiled comparisons."""
     return Limits(threshold.distance, threshold.angle, threshold.slope, threshold.directed)
 
 

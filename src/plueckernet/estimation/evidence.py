@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -57,14 +58,16 @@ def gather_evidence(
     scores = [candidate.score for candidate in refined]
     deficit = explained.deficit(float(explained.fraction[scores.index(max(scores))]))
     evidence = []
-    for row, candidate in enumerate(refined):
+    agreements, deficits, fraction = agreement.tolist(), deficit.tolist(), explained.fraction.tolist()
+    for row, (candidate, fractions, support) in enumerate(
+        zip(refined, _fractions(explained), _lateral_supports(refined, maps), strict=True)
+    ):
         others = scores[:row] + scores[row + 1 :]
-        fractions = _fractions(explained, row)
         evidence.append(
             Evidence(
                 inliers=len(candidate.refinement.matches),
                 score=candidate.score,
-                explained_fraction=float(explained.fraction[row]),
+                explained_fraction=fraction[row],
                 source_explained=fractions[0],
                 target_explained=fractions[1],
                 smaller_explained=fractions[0] if maps.core_counts[0] < maps.core_counts[1] else fractions[1],
@@ -72,9 +75,9 @@ def gather_evidence(
                 chance_lines=candidate.chance_lines,
                 crowd_ratio=crowd / max(candidate.score, 1e-9),
                 runner_up_ratio=max(others) / max(candidate.score, 1e-9) if others else None,
-                deficit=float(deficit[row]),
-                lateral_support=lateral_support(maps.target.lines.direction[candidate.refinement.matches[:, 1]]),
-                matcher_agreement=float(agreement[row]),
+                deficit=deficits[row],
+                lateral_support=support,
+                matcher_agreement=agreements[row],
             )
         )
     return evidence
@@ -87,12 +90,18 @@ def _agreement(poses: Pose, scorer: RowScorer, matches: Matches) -> Float[Tensor
 
 def lateral_support(directions: Float[Tensor, "k 3"]) -> float:
     """The number of lines that resist a shift in the direction of least resistance, each by its squared sine."""
-    along = directions.mT @ directions
-    return max(0.0, len(directions) - float(torch.linalg.eigvalsh(along)[-1]))
+    rows = directions.cpu().numpy()
+    return max(0.0, len(rows) - float(np.linalg.eigvalsh(rows.T @ rows)[-1]))
 
 
-def _fractions(explained: Explained, row: int) -> tuple[float, float]:
+def _lateral_supports(refined: Sequence[RefinedCandidate], maps: MapPair) -> list[float]:
+    """Of the inliers of each candidate."""
+    directions = maps.target.lines.direction
+    return [lateral_support(directions[candidate.refinement.matches[:, 1]]) for candidate in refined]
+
+
+def _fractions(explained: Explained) -> list[tuple[float, float]]:
     """The explained fraction of the source and of the target; half a line more is expected, so that few count less."""
-    source = explained.source[row] / (explained.expected_source[row] + 0.5)
-    target = explained.target[row] / (explained.expected_target[row] + 0.5)
-    return float(source), float(target)
+    source = explained.source / (explained.expected_source + 0.5)
+    target = explained.target / (explained.expected_target + 0.5)
+    return list(zip(source.tolist(), target.tolist(), strict=True))

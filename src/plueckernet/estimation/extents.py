@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from plueckernet.estimation.strays import quantile
 from plueckernet.geometry.lines import LineSet
 
 _MAX_SAMPLED = 100  # lines whose spacing is measured; the median of so many is accurate to a few percent
@@ -140,7 +140,7 @@ class _Sizes:
         lines = lines.to("cpu").to(torch.float64)
         lines = (lines if segments else lines.infinite()).shifted(lines.centre())
         anchors = lines.anchors()
-        extent = float(np.quantile(anchors.norm(dim=-1).numpy(), _EXTENT_QUANTILE))  # faster than PyTorch's
+        extent = quantile(torch.linalg.vector_norm(anchors, dim=-1).numpy(), _EXTENT_QUANTILE)
         if not segments:
             return _Sizes(lines, anchors, extent, None)
         lengths = lines.lengths().sort().values

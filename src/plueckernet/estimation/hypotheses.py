@@ -29,6 +29,8 @@ from plueckernet.estimation.parallel_hypotheses import is_nearly_parallel, paral
 from plueckernet.estimation.ransac import Hypotheses, draw_pairs, solve_pairs
 from plueckernet.estimation.scoring import RowScorer
 from plueckernet.geometry.pose import Pose, joined
+from plueckernet.kernels.drawing import seed_pairs as compiled_pairs
+from plueckernet.kernels.library import compiled
 from plueckernet.settings import check_at_least
 
 MAX_HYPOTHESES = 20_000  # more than are ever solved
@@ -93,6 +95,9 @@ def _from_parts(
 def seed_pairs(graph: MatchGraph, scorer: RowScorer, partners: int) -> Int[Tensor, "2 s"]:
     """Every match with the partners that support it most; nearly parallel lines have no solution and are left out."""
     count, limit = len(graph.probability), math.cos(scorer.threshold.angle)
+    if compiled(graph.support):
+        directions = scorer.source.lines.direction, scorer.target.lines.direction
+        return compiled_pairs(graph.support, graph.probability.sqrt(), directions, limit, partners)
     weight = graph.support * graph.probability.sqrt()
     for side in (scorer.source, scorer.target):
         direction = side.lines.direction.float()

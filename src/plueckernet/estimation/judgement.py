@@ -165,13 +165,15 @@ class JudgementSettings:
     clear_confidence: float = 0.997  # of the first round, from which on no other poses are searched for
     longest_clear_confidence: float = 0.997  # the same of the first look at the longest lines
     longest_clear_fraction: float = (
-        0.35  # explained, below which that look does not suffice: all lines may show another
+        0.25  # explained, below which that look does not suffice: all lines may show another
     )
-    min_rival_lines: int = 30  # that hold another pose in every direction: it is no chance, and the place repeats
-    min_rival_stand_out: float = 10.0  # standard deviations above chance, of the same
+    min_rival_lines: int = 20  # that hold another pose in every direction: it is no chance, and the place repeats
+    min_rival_stand_out: float = 12.0  # standard deviations above chance, of the same
+    min_rival_agreement: float = 0.6  # of the matcher, over that with the best pose, of the same
 
     def __post_init__(self) -> None:
         check_fraction(self, "min_confidence", "clear_confidence", "longest_clear_confidence", "longest_clear_fraction")
+        check_fraction(self, "min_rival_agreement")
         check_at_least(self, 1, "min_inliers", "min_rival_lines")
         check_positive(self, "min_rival_stand_out")
 
@@ -185,10 +187,14 @@ class JudgementSettings:
         """The same of the first look at the longest lines."""
         return max(self.longest_clear_confidence, self.min_confidence), self.longest_clear_fraction
 
-    def is_rival(self, evidence: Evidence) -> bool:
-        """Whether so many lines hold a pose that does not coincide with the best that the place must repeat itself."""
+    def is_rival(self, evidence: Evidence, best: Evidence) -> bool:
+        """Whether a pose beside the best is held so firmly that the place must repeat itself.
+
+        Many lines of the smaller overlap of two poses may coincide, and the matcher may agree with both.
+        """
         firm = evidence.lateral_support >= self.min_rival_lines
-        return firm and evidence.stand_out >= self.min_rival_stand_out
+        stands_out = evidence.stand_out >= self.min_rival_stand_out
+        return firm and stands_out and evidence.matcher_agreement >= self.min_rival_agreement * best.matcher_agreement
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from plueckernet.estimation.partners import line_spacing
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, RowScorer
 from plueckernet.estimation.strays import KeptLines
 from plueckernet.geometry.lines import LineSet
-from plueckernet.geometry.pose import Pose, Similarity, skew
+from plueckernet.geometry.pose import Pose
 from plueckernet.settings import check_positive
 
 MIN_LINES = 3  # of each map; messages spell it
@@ -106,9 +106,8 @@ class MapPair:
         centres = lines[0].centre(), lines[1].centre()
         lines = lines[0].shifted(centres[0]), lines[1].shifted(centres[1])
         unit = math.sqrt(_radius(lines[0], _ROUNDING) * _radius(lines[1], _ROUNDING))
-        origin = torch.zeros_like(centres[0])
-        sides = [AnchoredLines.of(_scaled(side, 1 / unit), origin) for side in lines]
-        rows = [torch.arange(len(side), device=origin.device) for side in lines]
+        sides = [_anchored(side.scaled(1 / unit)) for side in lines]
+        rows = [torch.arange(len(side), device=centres[0].device) for side in lines]
         offsets = self.source_offset + self.unit * centres[0], self.target_offset + self.unit * centres[1]
         inlier = replace(self.threshold, distance=self.threshold.distance / unit)
         return MapPair(sides[0], sides[1], rows[0], rows[1], *offsets, unit * self.unit, inlier)
@@ -119,7 +118,7 @@ class MapPair:
 
     def original_target(self, rows: Int[Tensor, " k"]) -> AnchoredLines:
         """Lines of the target in their original frame and unit."""
-        lines = _scaled(self.all_target.lines[rows], self.unit).shifted(-self.target_offset)
+        lines = self.all_target.lines[rows].scaled(self.unit).shifted(-self.target_offset)
         half_length = self.all_target.half_length
         half_length = None if half_length is None else half_length[rows] * self.unit
         return AnchoredLines(lines, self.all_target.anchor[rows] * self.unit + self.target_offset, half_length)
@@ -135,14 +134,15 @@ class MapPair:
         return Pose(pose.rotation, (pose.translation + moved - self.target_offset) / self.unit)
 
     def _original(self, source: LineSet, target: LineSet) -> tuple[LineSet, LineSet]:
-        source, target = _scaled(source, self.unit), _scaled(target, self.unit)
+        source, target = source.scaled(self.unit), target.scaled(self.unit)
         return source.shifted(-self.source_offset), target.shifted(-self.target_offset)
 
     def original_covariance(self, covariance: Tensor) -> Tensor:
         """The covariance of :meth:`original_pose`: ``tau = unit tau' + offset x omega``."""
-        change = torch.eye(6, dtype=covariance.dtype, device=covariance.device)
-        change[3:, 3:] *= self.unit
-        change[3:, :3] = skew(self.target_offset)
+        (x, y, z), unit = self.target_offset.tolist(), self.unit
+        rotation = [[1, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0]]
+        translation = [[0, -z, y, unit, 0, 0], [z, 0, -x, 0, unit, 0], [-y, x, 0, 0, 0, unit]]
+        change = covariance.new_tensor(rotation + translation)
         return change @ covariance @ change.mT
 
 
@@ -168,9 +168,8 @@ def normalize_maps(
     offsets = KeptLines.of(source).lines.centre(), KeptLines.of(target).lines.centre()
     source, target = source.shifted(offsets[0]).replaced(ids=None), target.shifted(offsets[1]).replaced(ids=None)
     unit = math.sqrt(_radius(source) * _radius(target))
-    origin = torch.zeros_like(offsets[0])
     sides = [
-        replace(AnchoredLines.of(_scaled(lines, 1 / unit), origin), noise_factor=factor)
+        _anchored(lines.scaled(1 / unit), factor)
         for lines, factor in zip((source, target), _noise_factors(source, target), strict=True)
     ]
     cores = [_core(side, max_lines) for side in sides]
@@ -223,15 +222,16 @@ def _derived_distance(spacings: list[float], settings: ThresholdSettings) -> flo
 
 def _radius(lines: LineSet, least: float = 0.0) -> float:
     """Median distance of the anchors from the origin, more than ``least``."""
-    anchors = AnchoredLines.of(lines, torch.zeros_like(lines.direction[0])).anchor
-    radius = float(anchors.norm(dim=-1).median())
+    radius = float(torch.linalg.vector_norm(lines.anchors(), dim=-1).median())
     if not radius > least:
         raise InputError("the lines of a map all pass through one point")
     return radius
 
 
-def _scaled(lines: LineSet, factor: float) -> LineSet:
-    return Similarity.from_pose(Pose.identity(device=str(lines.direction.device)), factor) @ lines
+def _anchored(lines: LineSet, noise_factor: Tensor | None = None) -> AnchoredLines:
+    """Segments by their midpoints, infinite lines by their points nearest to the origin."""
+    half_length = None if lines.endpoints is None else lines.lengths() / 2
+    return AnchoredLines(lines, lines.anchors(), half_length, noise_factor)
 
 
 def _core(lines: AnchoredLines, count: int) -> Int[Tensor, " k"]:

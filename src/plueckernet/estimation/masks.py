@@ -34,3 +34,10 @@ def largest(values: Float[Tensor, "*rows n"]) -> Int[Tensor, "*rows"]:
     if values.device.type != "cpu":
         return values.argmax(-1)
     return torch.from_numpy(np.argmax(values.detach().numpy(), -1))
+
+
+def quantile(values: Float[Tensor, " n"], fraction: float) -> float:
+    """The number below which there is this fraction of the numbers; NumPy does not sort them all."""
+    if values.device.type != "cpu":
+        return float(values.quantile(fraction))
+    return float(np.quantile(values.detach().numpy(), fraction))

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -148,6 +149,8 @@ def unobservable_motions(
     if not len(inliers):
         return ()
     motions, limit = _motions(inliers), max(settings.min_firmness, settings.min_rotation_firmness)
+    if bool(motions.firmness[0] >= limit):
+        return ()
     free = _simple_basis(motions.twists[:, motions.firmness < limit], motions.radius)
     covariance = _centred(covariance, motions.centre)
     named = sorted((_named(twist, motions, covariance) for twist in free.mT), key=lambda motion: motion.firmness)
@@ -165,40 +168,60 @@ def _slope_firmness(motion: UnobservableMotion, direction: Float[Tensor, "k 3"])
 
 
 def _motions(inliers: AnchoredLines) -> _Motions:
-    """The motions by the generalized eigenvectors of ``A`` and ``B``."""
-    centre = inliers.anchor.mean(0)
-    offset, direction, eye = inliers.anchor - centre, inliers.lines.direction, torch.eye(3).to(centre)
+    """The motions by the generalized eigenvectors of ``A`` and ``B``; in NumPy, because all is small."""
+    anchor, direction = (tensor.detach().cpu().numpy() for tensor in (inliers.anchor, inliers.lines.direction))
+    centre, eye = anchor.mean(0), np.eye(3, dtype=anchor.dtype)
+    offset = anchor - centre
     extent = _extents(inliers, offset)
-    points = torch.cat([offset, direction * extent[:, None]])
-    spread = points.mT @ points / len(inliers)
-    spread = spread + _MIN_SPREAD**2 * torch.linalg.eigvalsh(spread)[-1] * eye
-    inertia = spread.trace() * eye - spread
-    values, vectors = torch.linalg.eigh(inertia)
-    whitening = torch.block_diag(vectors * values.rsqrt(), eye)
+    points = np.concatenate([offset, direction * extent[:, None]])
+    spread = points.T @ points / len(inliers)
+    spread = spread + _MIN_SPREAD**2 * np.linalg.eigvalsh(spread)[-1] * eye
+    inertia = np.trace(spread) * eye - spread
+    values, vectors = np.linalg.eigh(inertia)
+    whitening, displacement = (np.eye(6, dtype=anchor.dtype) for _ in range(2))
+    whitening[:3, :3], displacement[:3, :3] = vectors / np.sqrt(values), inertia
     across = _across(offset, direction, extent)
-    eigenvalues, motions = torch.linalg.eigh(whitening.mT @ across @ whitening)
-    displacement = torch.block_diag(inertia, eye)
-    radius = float(spread.trace().sqrt())
-    return _Motions(eigenvalues.clamp_min(0), whitening @ motions, across, displacement, centre, radius)
+    eigenvalues, motions = np.linalg.eigh(whitening.T @ across @ whitening)
+
+    def tensor(array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(inliers.anchor)
+
+    return _Motions(
+        firmness=tensor(eigenvalues.clip(0)),
+        twists=tensor(whitening @ motions),
+        across=tensor(across),
+        displacement=tensor(displacement),
+        centre=tensor(centre),
+        radius=math.sqrt(np.trace(spread)),
+    )
 
 
-def _extents(inliers: AnchoredLines, offset: Float[Tensor, "n 3"]) -> Float[Tensor, " n"]:
+def _extents(inliers: AnchoredLines, offset: Float[np.ndarray, "n 3"]) -> Float[np.ndarray, " n"]:
     """Root mean square of the coordinate along each line; an infinite line counts as long as the map."""
-    size = offset.square().sum(-1).mean().sqrt().clamp_min(1e-12)
+    size = max(math.sqrt(np.square(offset).sum() / len(offset)), 1e-12)
     if inliers.half_length is None:
-        return (size / math.sqrt(3)).expand(len(inliers))
-    return (inliers.half_length / math.sqrt(3)).clamp_min(_MIN_EXTENT * float(size))
+        return np.full_like(offset[:, 0], size / math.sqrt(3))
+    return np.maximum(inliers.half_length.detach().cpu().numpy() / math.sqrt(3), _MIN_EXTENT * size)
 
 
 def _across(
-    offset: Float[Tensor, "n 3"], direction: Float[Tensor, "n 3"], extent: Float[Tensor, " n"]
-) -> Float[Tensor, "6 6"]:
+    offset: Float[np.ndarray, "n 3"], direction: Float[np.ndarray, "n 3"], extent: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, "6 6"]:
     """``A``, the sum of the squared displacements across the lines."""
-    project = torch.eye(3).to(offset) - direction[:, :, None] * direction[:, None, :]
-    moved = torch.cat([-project @ skew(offset), project], -1)
-    turned = -skew(direction) * extent[:, None, None]
-    rows = torch.cat([moved, torch.cat([turned, torch.zeros_like(turned)], -1)], 1).flatten(0, 1)
-    return rows.mT @ rows
+    project = np.eye(3, dtype=offset.dtype) - direction[:, :, None] * direction[:, None, :]
+    rows = np.zeros((2, *project.shape[:2], 6), offset.dtype)
+    rows[0, ..., :3], rows[0, ..., 3:] = -project @ _cross_matrices(offset), project
+    rows[1, ..., :3] = -_cross_matrices(direction * extent[:, None])
+    rows = rows.reshape(-1, 6)
+    return rows.T @ rows
+
+
+def _cross_matrices(vectors: Float[np.ndarray, "n 3"]) -> Float[np.ndarray, "n 3 3"]:
+    """``[v]x`` of each vector."""
+    matrices = np.zeros((len(vectors), 9), vectors.dtype)
+    matrices[:, [7, 2, 3]] = vectors
+    matrices[:, [5, 6, 1]] = -vectors
+    return matrices.reshape(-1, 3, 3)
 
 
 def _simple_basis(twists: Float[Tensor, "6 k"], radius: float) -> Float[Tensor, "6 k"]:

@@ -13,6 +13,8 @@ from plueckernet.estimation.scoring import AnchoredLines, RowScorer
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.parallel_alignment import parallel_line_agreement, parallel_line_poses
 from plueckernet.geometry.pose import Pose
+from plueckernet.kernels.drawing import largest_parallel_length
+from plueckernet.kernels.library import compiled
 
 _PARALLEL_ANGLE = 0.175  # rad; of lines in the dominant direction
 _MAX_OTHER_FRACTION = 0.25  # of the total length, in other directions than the dominant one
@@ -26,6 +28,10 @@ def is_nearly_parallel(lines: AnchoredLines) -> bool:
 def other_direction_fraction(lines: AnchoredLines) -> float:
     """Fraction of the total length in other directions than the dominant one, that of the line with most parallels."""
     direction = lines.lines.direction
+    if compiled(direction) and len(lines):
+        total = len(lines) if lines.half_length is None else float(lines.half_length.sum())
+        least = math.cos(_PARALLEL_ANGLE)
+        return 1 - largest_parallel_length(direction, lines.half_length, least) / total
     length = torch.ones_like(direction[:, 0]) if lines.half_length is None else lines.half_length
     parallel = (direction @ direction.mT).abs_().gt_(math.cos(_PARALLEL_ANGLE))
     return 1 - float((parallel @ length).max() / length.sum())

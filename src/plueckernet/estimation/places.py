@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from plueckernet.estimation.maps import MapPair
+from plueckernet.estimation.masks import quantile
 from plueckernet.estimation.matching import Matches
 from plueckernet.estimation.scoring import AnchoredLines
 from plueckernet.geometry.lines import LineSet
@@ -65,7 +66,7 @@ def smaller_is_source(maps: MapPair) -> bool:
 
 def _extent(lines: AnchoredLines) -> float:
     centre = lines.anchor.median(0).values
-    return float((lines.anchor - centre).norm(dim=-1).quantile(_EXTENT_QUANTILE))
+    return quantile((lines.anchor - centre).norm(dim=-1), _EXTENT_QUANTILE)
 
 
 def _places(anchor: Float[Tensor, "n 3"], extent: float) -> Iterator[Int[Tensor, " k"]]:

@@ -46,7 +46,7 @@ class FamilySettings:
     min_explained_ratio: float = 0.5  # of the explained lines of the best pose, of the same
     max_deficit: float = 4.0  # standard deviations of the number of explained lines, of the same
     max_candidate_deficit: float = 2.0  # the same of candidates that are members by their score
-    max_rival_deficit: float = 2.5  # the same of rivals
+    max_rival_deficit: float = 1.5  # the same of rivals
     max_members: int = 64
     rounds: int = 4  # of composing members with symmetries
     symmetry: SymmetrySettings = field(default_factory=SymmetrySettings)
@@ -117,15 +117,18 @@ def pose_family(
     first = Pose(best.rotation[None], best.translation[None])
     search = _FamilySearch(first, maps, scorer, settings)
     limits = settings.symmetry_limits(search.explained_fraction)
-    inner_motions, outer_motions = first.inverse() @ others, others @ first.inverse()
+    inverse = first.inverse()
+    inner_motions, outer_motions = inverse @ others, others @ inverse
     source = self_symmetries(maps.source, maps.threshold, limits, inner_motions, scorer.against_itself(0))
     target = self_symmetries(maps.target, maps.threshold, limits, outer_motions, scorer.against_itself(1))
     if rivals is not None:
         search.extend(rivals, settings.of_rivals)
     search.extend(others, settings.of_candidates)
     frontier = search.members
-    outer, inner = joined(target, frontier[1:] @ first.inverse()), joined(source, first.inverse() @ frontier[1:])
+    outer, inner = joined(target, frontier[1:] @ inverse), joined(source, inverse @ frontier[1:])
     for _ in range(settings.rounds):
+        if not outer.rotation.shape[0] + inner.rotation.shape[0]:
+            break
         frontier = search.extend(joined(_composed(outer, frontier), _composed(frontier, inner)), settings.of_symmetries)
         if not frontier.rotation.shape[0] or len(search.score_ratio) >= settings.max_members:
             break
@@ -170,7 +173,8 @@ class _FamilySearch:
 
     def extend(self, poses: Pose, limits: _Limits) -> Pose:
         """Add those poses that are new and explain the maps as well as the first; return them."""
-        poses = self._unknown(poses, self._known)
+        if poses.rotation.shape[0]:
+            poses = self._unknown(poses, self._known)
         if not poses.rotation.shape[0]:
             return poses
         ratios = self._ratios(poses)

@@ -20,6 +20,7 @@ from plueckernet.estimation.scoring import RowScorer
 from plueckernet.geometry.alignment import two_line_agreement, two_line_poses
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
+from plueckernet.kernels.drawing import largest_pairs, poses_in_double, positive_places
 from plueckernet.kernels.hypotheses import solved_poses
 from plueckernet.kernels.library import compiled
 from plueckernet.settings import check_at_least, check_fraction
@@ -57,7 +58,10 @@ class Hypotheses:
     def merged(self, poses: Pose, scores: Float[Tensor, " n"], drawn: int = 0) -> Hypotheses:
         """The best of these and of new poses."""
         scores, order = scores.topk(min(self.limit, len(scores)))
-        poses = in_double(poses[order])
+        if poses.rotation.dtype == torch.float32 and compiled(poses.rotation):
+            poses = Pose(*poses_in_double(order, poses.rotation, poses.translation))
+        else:
+            poses = in_double(poses[order])
         if not len(self.scores):
             return Hypotheses(poses, scores, self.drawn + drawn, self.limit)
         total = len(self.scores) + len(scores)
@@ -90,10 +94,17 @@ def ransac_pose(
 
 def draw_pairs(weight: Float[Tensor, "k k"], count: int, seed: int) -> Int[Tensor, "2 s"]:
     """At most ``count`` pairs of matches without replacement, by the weight of each pair."""
-    places = places_above(weight.triu(1), 0.0)
+    fast = compiled(weight)
+    if fast:
+        places, chance = positive_places(weight)
+    else:
+        places = places_above(weight.triu(1), 0.0)
+        chance = weight.flatten()[places]
     # The first arrivals of exponential clocks are a weighted draw without replacement.
     random = torch.rand(len(places), generator=torch.Generator().manual_seed(seed)).to(weight.device)  # on any device
-    clock = random.log_().div_(weight.flatten()[places])
+    clock = random.log_().div_(chance)
+    if fast:
+        return largest_pairs(clock, places, len(weight), count)
     drawn = places[clock.topk(min(count, len(places))).indices]
     return torch.stack([drawn // len(weight), drawn % len(weight)])
 

@@ -22,11 +22,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from plueckernet.estimation.close_pairs import NearbyPairs
+from plueckernet.estimation.close_pairs import NearbyPairs, limits_of
 from plueckernet.estimation.correspondence import ClosePairs, CorrespondenceSettings
 from plueckernet.estimation.distinct import Distinctness, close_to_any
 from plueckernet.estimation.gauss_newton import determined_step, inverse_information, solved_step, weighted_information
 from plueckernet.estimation.maps import MapPair
+from plueckernet.estimation.masks import quantile
 from plueckernet.estimation.noise import (
     KnownNoise,
     NoiseSettings,
@@ -41,7 +42,10 @@ from plueckernet.estimation.verification import MapScorer
 from plueckernet.geometry.pose import Pose, stacked
 from plueckernet.geometry.residuals import NoiseModel
 from plueckernet.geometry.upright import allowed_motions
+from plueckernet.kernels.close_pairs import Limits
+from plueckernet.kernels.library import compiled
 from plueckernet.kernels.refining import FittedPairs, Model, Pairs
+from plueckernet.kernels.refining_near import AWKWARD, DONE, ELSEWHERE, Course, State
 from plueckernet.settings import check_at_least, check_fraction, check_positive
 
 # Halving these or raising them by half changed no result of `python -m benchmarks.sensitivity_registration`. Its maps
@@ -102,6 +106,19 @@ class RefinementSettings:
             up = np.array(self.up)
             design[:3] = up[:, None, None] * np.tensordot(up, design[:3], 1)
         return design
+
+    def course(self, limit: Limits, shortest: float, known: KnownNoise, infinite: bool) -> Course:
+        """The same for a kernel."""
+        search, unknown = self.search, math.nan
+        return Course(
+            *(self.iterations, self.final_iterations, not known.complete, infinite),
+            *(self.converged_step, self.min_match_probability, self.min_noise_probability, self.noise.max_decrease),
+            (search.position_sigmas, search.direction_sigmas),
+            (search.final_position_sigmas, search.final_direction_sigmas),
+            *(search.slope_sigmas, search.max_growth, shortest),
+            limit,
+            tuple(unknown if value is None else value for value in (known.position, known.direction)),
+        )
 
     def __post_init__(self) -> None:
         check_at_least(self, 1, "iterations", "final_iterations", "candidate_iterations", "candidate_final_iterations")
@@ -207,6 +224,10 @@ def refine_near(
     shortest: float = _LONG_LINE,
 ) -> Refinement | None:
     """The same from pairs of lines that may have been found already."""
+    if compiled() and settings.up is None:
+        outcome, refinement = _compiled_refinement(pose, nearby, threshold, known, settings, shortest)
+        if outcome != AWKWARD:
+            return refinement
     approach = _approach(PoseArrays.of(pose), nearby, threshold, known, settings, shortest)
     if approach is None:
         return None
@@ -224,10 +245,38 @@ def refine_near(
         return None
     converged = stable or fit.step < settings.converged_step
     inlier = close[0].mutual_best(fit.weight) & (fit.weight > settings.min_match_probability)
-    covariance = torch.from_numpy(_covariance(fit, estimated=not known.complete)).to(pose.rotation)
+    information, lines = fit.information, float(fit.weight.sum())
+    covariance = torch.from_numpy(_covariance(information, lines, estimated=not known.complete)).to(pose.rotation)
     covariance = settings.allowed(settings.allowed(covariance).mT)
     matches = close[0].rows[torch.from_numpy(inlier)].to(pose.rotation.device)
     return Refinement(placed.pose(like=pose), covariance, matches, model, converged)
+
+
+def _compiled_refinement(
+    pose: Pose,
+    nearby: NearbyPairs,
+    threshold: InlierThreshold,
+    known: KnownNoise,
+    settings: RefinementSettings,
+    shortest: float,
+) -> tuple[int, Refinement | None]:
+    """The same by a kernel, with its outcome; it asks for other pairs where the pose leaves those it has."""
+    placed, limits, noise = PoseArrays.of(pose), limits_of(threshold), known.applied(settings.noise.initial(threshold))
+    state = State(model=_model(placed, threshold, noise, settings), search=limits)
+    course, outcome = settings.course(limits, shortest, known, nearby.has_infinite_lines), ELSEWHERE
+    while outcome == ELSEWHERE:
+        numbers, search = np.array(state.model.pose), state.search
+        placed = PoseArrays(numbers[:9].reshape(3, 3), numbers[9:])
+        asked = InlierThreshold(search.distance, search.angle, bool(search.directed), search.slope)
+        outcome, inliers = nearby.kernel(placed, asked).refine(course, state)
+    if outcome != DONE:
+        return outcome, None
+    numbers, information = np.array(state.model.pose), np.array(state.information).reshape(6, 6)
+    covariance = _covariance(information, state.matched, estimated=not known.complete)
+    on_device = [torch.from_numpy(x).to(pose.rotation) for x in (numbers[:9].reshape(3, 3), numbers[9:], covariance)]
+    matches = torch.from_numpy(inliers).to(pose.rotation.device)
+    refined = Pose(*on_device[:2]), on_device[2], matches, NoiseModel(*state.model.noise), bool(state.converged)
+    return outcome, Refinement(*refined)
 
 
 def _approach(
@@ -277,7 +326,7 @@ def short_length(source: AnchoredLines, target: AnchoredLines) -> float:
     lengths = [side.half_length for side in (source, target) if side.half_length is not None]
     if len(lengths) < 2:
         return _LONG_LINE
-    return 2 * float(min(half_length.quantile(_SHORT_QUANTILE) for half_length in lengths))
+    return 2 * min(quantile(half_length, _SHORT_QUANTILE) for half_length in lengths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,18 +369,7 @@ def _compiled_fit(
     pose: PoseArrays, pairs: Pairs, threshold: InlierThreshold, noise: NoiseModel, settings: RefinementSettings
 ) -> _Fit | None:
     """The same by a kernel."""
-    model = Model(
-        pose.numbers(),
-        (noise.position, noise.direction, noise.endpoint),
-        settings.noise.degrees_of_freedom,
-        threshold.distance,
-        threshold.angle,
-        settings.correspondence.unseen_competitors,
-        settings.correspondence.iterations,
-        settings.up is not None,
-        settings.up or (0.0, 0.0, 0.0),
-    )
-    kernel = FittedPairs(pairs, model)
+    kernel = FittedPairs(pairs, _model(pose, threshold, noise, settings))
     if not kernel.outcome:
         return None
     if kernel.outcome == 1:
@@ -343,14 +381,27 @@ def _compiled_fit(
     return _Fit(stepped, residuals, kernel.variance_scale, kernel.weight, kernel.information, length, kernel)
 
 
-def _covariance(fit: _Fit, estimated: bool) -> Float[np.ndarray, "6 6"]:
-    """Of the pose."""
-    covariance = inverse_information(fit.information)
+def _model(pose: PoseArrays, threshold: InlierThreshold, noise: NoiseModel, settings: RefinementSettings) -> Model:
+    return Model(
+        pose.numbers(),
+        (noise.position, noise.direction, noise.endpoint),
+        settings.noise.degrees_of_freedom,
+        threshold.distance,
+        threshold.angle,
+        settings.correspondence.unseen_competitors,
+        settings.correspondence.iterations,
+        settings.up is not None,
+        settings.up or (0.0, 0.0, 0.0),
+    )
+
+
+def _covariance(information: Float[np.ndarray, "6 6"], lines: float, estimated: bool) -> Float[np.ndarray, "6 6"]:
+    """Of the pose, which was fitted to so many lines."""
+    covariance = inverse_information(information)
     if not estimated:
         return covariance
     # Six parameters were fitted to the residuals that the noise was estimated from. A line counts once although it has
     # four residuals: an error that makes one of them large makes the others large as well.
-    lines = float(fit.weight.sum())
     return covariance * (lines / max(lines - 6, 1))
 
 

@@ -71,8 +71,10 @@ def search_pose(
         maps = settings.normalize(*lines)
         search = PoseSearch(maps, matching, settings, stage)
     registered, enough = search.registered(search.run(seed)), settings.judgement.min_confidence
-    coarser = settings.coarser_than(maps) if matching.matches_parts else None  # which says that it may be asked again
-    if coarser is None or registered.assessment.weighing.presence >= enough:
+    if registered.assessment.weighing.presence >= enough or not matching.matches_parts:
+        return registered  # a matcher that matches no parts may not be asked again
+    coarser = settings.coarser_than(maps)
+    if coarser is None:
         return registered
     with stage("prepare"):
         search = PoseSearch(coarser.normalize(*lines), matching, coarser, stage)

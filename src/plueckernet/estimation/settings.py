@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+import pickle
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -80,6 +83,15 @@ class RegistrationSettings:
         check_at_least(self, 1, "coarser")
         if self.up is not None:
             direction(self.up)
+
+    def as_dict(self) -> dict[str, Any]:
+        """A copy as nested dictionaries, which may be changed."""
+        copy: dict[str, Any] = pickle.loads(self._pickled)  # ten times faster than `asdict`
+        return copy
+
+    @cached_property
+    def _pickled(self) -> bytes:
+        return pickle.dumps(asdict(self))
 
     def coarser_than(self, maps: MapPair) -> RegistrationSettings | None:
         """With a wider inlier threshold than that of these maps; None where the threshold was given."""

@@ -78,9 +78,10 @@ def _distances(lines: LineSet) -> Float[np.ndarray, " n"]:
     In NumPy, wherever the map is: operations are many and on few values.
     """
     if lines.endpoints is not None:
-        ends = lines.endpoints.detach().cpu().numpy()
-        middle = np.partition(ends.mean(1), (len(ends) - 1) // 2, 0)[(len(ends) - 1) // 2]
-        return _norms(np.moveaxis(ends - middle, -1, 0)).max(-1)
+        ends, half = lines.endpoints.detach().cpu().numpy(), (len(lines) - 1) // 2
+        start, end = np.ascontiguousarray(ends.reshape(-1, 6).T).reshape(2, 3, -1)  # rows are added up much faster
+        middle = np.partition((start + end) / 2, half, 1)[:, half, None]
+        return np.maximum(_norms(start - middle), _norms(end - middle))
     if lines.direction.dtype == torch.float64 and compiled(lines.direction):
         centred = centred_distances(lines.direction.detach(), lines.moment.detach())
         if centred is not None:
@@ -92,7 +93,7 @@ def _distances(lines: LineSet) -> Float[np.ndarray, " n"]:
     near = np.ones(d.shape[1], dtype=bool)
     for _ in range(_ROUNDS):
         distance = _from_centre(d, foot, _centre(terms, near))
-        last, near = near, distance <= _near_limit(distance)
+        last, near = near, distance <= quantile(distance, _NEAR_FRACTION)
         if np.array_equal(near, last):  # as will be all that follow
             break
     return _from_centre(d, foot, _centre(terms, near))
@@ -119,12 +120,12 @@ def _least_squares(matrix: Float[np.ndarray, "3 3"], right: Float[np.ndarray, "3
     return solution
 
 
-def _near_limit(distance: Float[np.ndarray, " n"]) -> float:
-    """The distance of the furthest line of the near ones."""
-    place = _NEAR_FRACTION * (len(distance) - 1)
+def quantile(values: Float[np.ndarray, " n"], fraction: float) -> float:
+    """Faster than NumPy's for few values; without NaN."""
+    place = fraction * (len(values) - 1)
     low = int(place)
-    high = min(low + 1, len(distance) - 1)
-    first, second = np.partition(distance, (low, high))[[low, high]].tolist()
+    high = min(low + 1, len(values) - 1)
+    first, second = np.partition(values, (low, high))[[low, high]].tolist()
     return float(first + (place - low) * (second - first))
 
 

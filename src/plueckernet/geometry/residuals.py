@@ -95,6 +95,24 @@ def line_residuals(
     )
 
 
+def residual_norms(
+    pose: Pose,
+    source_direction: Float[Tensor, "n 3"],
+    source_anchor: Float[Tensor, "n 3"],
+    target_direction: Float[Tensor, "n 3"],
+    target_anchor: Float[Tensor, "n 3"],
+) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+    """The norms of both residuals of :func:`line_residuals`, which need no basis: those of cross products."""
+    gap = pose.act(source_anchor) - target_anchor
+    turned = source_direction @ pose.rotation.mT
+    cosine = (turned * target_direction).sum(-1)
+    cosine = torch.where(cosine < 0, cosine.clamp_max(-1e-6), cosine.clamp_min(1e-6))
+    lever = (gap * target_direction).sum(-1) / cosine
+    position = torch.linalg.cross(gap - lever[:, None] * turned, target_direction)
+    direction = torch.linalg.cross(turned, target_direction)
+    return torch.linalg.vector_norm(position, dim=-1), torch.linalg.vector_norm(direction, dim=-1)
+
+
 def whitened(
     residuals: Residuals,
     gain: Float[Tensor, "*batch n"],

@@ -1,19 +1,9 @@
 /* Which lines are close under a pose: estimation/close_pairs.py. */
-#include "kernels.h"
+#include "close_pairs.h"
 
 #define BLOCK 256   /* pairs compared at once */
 #define CLASSES 8   /* of segments by their length, each twice as long as the next */
 #define MAX_SIDE 64 /* cells of the grid along each of its two axes */
-
-/* Rotation row by row, then translation. */
-struct pose {
-    double rotation[9], translation[3];
-};
-
-struct limits {
-    double distance, angle, slope;
-    int64_t directed;
-};
 
 /* Lines of a map, three numbers a line; `half_length` is NULL for infinite lines. */
 struct map_lines {
@@ -222,13 +212,14 @@ static void compare_near(const struct grid *grid, const struct probe *probe, con
                          struct found *found)
 {
     double place[3] = {probe->anchor.x, probe->anchor.y, probe->anchor.z};
+    double slant[3] = {fabs(probe->direction.x), fabs(probe->direction.y), fabs(probe->direction.z)};
     for (int class = 0; class < CLASSES; class++) {
         /* The lever of a close pair is at most `along`; both distances across grow with it, and are averaged. */
         double along = probe->half_length + grid->longest[class] + limits->distance;
-        double reach = along + 1.5 * (limits->distance + limits->slope * along);
+        double across = 1.5 * (limits->distance + limits->slope * along);
         int64_t bounds[2][2];
         for (int i = 0; i < 2; i++) {
-            double from_low = place[grid->axis[i]] - grid->low[i];
+            double from_low = place[grid->axis[i]] - grid->low[i], reach = slant[grid->axis[i]] * along + across;
             bounds[i][0] = clamped((from_low - reach) / grid->cell[i], grid->side);
             bounds[i][1] = clamped((from_low + reach) / grid->cell[i], grid->side);
         }

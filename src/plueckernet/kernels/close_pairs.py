@@ -19,7 +19,7 @@ _largest_shift = function("largest_shift", POINTER, POINTER, INTEGER, POINTER, r
 _PAIRS_PER_LINE = 4  # room for so many; more are counted, and then there is a second call
 
 _POSE = DOUBLE * 12
-Pose = tuple[float, ...]
+_Pose = tuple[float, ...]
 """The rotation row by row, then the translation."""
 Lines = tuple[Float[Tensor, "_ 3"], Float[Tensor, "_ 3"], Float[Tensor, " _"] | None]
 """Directions, anchors and half lengths, which infinite lines do not have."""
@@ -35,7 +35,7 @@ class _MapLines(ctypes.Structure):
     _fields_ = [("count", INTEGER), ("direction", POINTER), ("anchor", POINTER), ("half_length", POINTER)]
 
 
-def close_rows(pose: Pose, source: Lines, target: Lines, limits: Limits) -> Int[Tensor, "k 2"]:
+def close_rows(pose: _Pose, source: Lines, target: Lines, limits: Limits) -> Int[Tensor, "k 2"]:
     """Rows of all pairs of lines within the limits, by the source."""
     sides = [[None if x is None else x.double().contiguous() for x in side] for side in (source, target)]
     lines = [
@@ -55,7 +55,7 @@ def close_rows(pose: Pose, source: Lines, target: Lines, limits: Limits) -> Int[
 
 
 def close_places(
-    pose: Pose,
+    pose: _Pose,
     source: Float[np.ndarray, "8 k"],
     target: Float[np.ndarray, "8 k"],
     half_lengths: Float[np.ndarray, " k"] | None,
@@ -71,7 +71,7 @@ def close_places(
     return places[:count]
 
 
-def largest_shift(pose: Pose, other: Pose, points: Float[np.ndarray, "3 n"]) -> float:
+def largest_shift(pose: _Pose, other: _Pose, points: Float[np.ndarray, "3 n"]) -> float:
     """The largest squared distance between where two poses take points."""
     square: float = _largest_shift()(_POSE(*pose), _POSE(*other), points.shape[1], points.ctypes.data)
     return square

@@ -48,32 +48,89 @@ struct invariants {
     double cosine, sine, distance, span;
 };
 
+/* Nine rows of numbers: directions, moments and anchors of `count` lines. */
+#define ROWS 9
+
+static void set_rows(const struct lines *lines, int64_t count, double *rows)
+{
+    for (int64_t i = 0; i < count; i++)
+        for (int k = 0; k < 3; k++) {
+            rows[k * count + i] = lines->direction[3 * i + k];
+            rows[(3 + k) * count + i] = lines->moment[3 * i + k];
+            rows[(6 + k) * count + i] = lines->anchor[3 * i + k];
+        }
+}
+
+static inline struct vector in_rows(const double *rows, int64_t n, int64_t i)
+{
+    struct vector result = {rows[i], rows[n + i], rows[2 * n + i]};
+    return result;
+}
+
 /* Of lines `i` and `j`, as `pairwise_invariants`. */
-static inline struct invariants invariants_of(const struct lines *lines, int64_t i, int64_t j)
+static inline struct invariants invariants_of(const double *rows, int64_t n, int64_t i, int64_t j)
 {
     struct invariants result;
-    struct vector own = at(lines->direction, i), other = at(lines->direction, j);
-    struct vector offset = added(at(lines->anchor, j), -1, at(lines->anchor, i));
+    struct vector own = in_rows(rows, n, i), other = in_rows(rows, n, j);
+    struct vector own_moment = in_rows(rows + 3 * n, n, i), moment = in_rows(rows + 3 * n, n, j);
+    struct vector offset = added(in_rows(rows + 6 * n, n, j), -1, in_rows(rows + 6 * n, n, i));
     double cosine = fabs(dot(own, other)), along = dot(own, offset), span = dot(offset, offset);
-    double skew = fabs(dot(own, at(lines->moment, j)) + dot(at(lines->moment, i), other)), square = span - along * along;
+    double skew = fabs(dot(own, moment) + dot(own_moment, other)), square = span - along * along;
     result.cosine = cosine > 1 ? 1 : cosine;
     result.sine = sqrt(1 - result.cosine * result.cosine);
-    double to_line = sqrt(square < 0 ? 0 : square);
-    result.distance = result.sine > MIN_SINE ? skew / result.sine : to_line;
+    double to_line = sqrt(square < 0 ? 0 : square), least = result.sine > MIN_SINE ? result.sine : 1;
+    result.distance = result.sine > MIN_SINE ? skew / least : to_line;
     result.span = sqrt(span);
     return result;
 }
 
-/* Whether a rigid motion can satisfy the matches `i` and `j`: `consistency._margin` above zero. `cut` is NULL, or by
-   how much cut ends can have moved the midpoints of the segments of each match. */
-static int are_compatible(const struct lines *source, const struct lines *target, const double *cut, double min_cosine,
-                          double distance, int64_t i, int64_t j)
+/* 1 where a rigid motion can satisfy match `i` and a later one: `consistency._margin` above zero, lines that are the
+   same aside. `cut` is NULL, or by how much cut ends can have moved the midpoints of the segments of each match. */
+static inline __attribute__((always_inline)) void find_compatible(const double *restrict source,
+                                                                   const double *restrict target, int64_t n,
+                                                                   const double *restrict cut, double min_cosine,
+                                                                   double distance, int64_t i, double *restrict agree)
 {
-    if ((source->ids && source->ids[i] == source->ids[j]) || (target->ids && target->ids[i] == target->ids[j]))
+#pragma omp simd
+    for (int64_t j = i + 1; j < n; j++) {
+        struct invariants a = invariants_of(source, n, i, j), b = invariants_of(target, n, i, j);
+        double angle = a.cosine * b.cosine + a.sine * b.sine, apart = fabs(a.distance - b.distance);
+        double room = cut ? cut[j] + distance - (fabs(a.span - b.span) - cut[i]) : 1;
+        double value = angle > min_cosine ? 1.0 : 0.0;
+        value = apart < distance ? value : 0.0;
+        agree[j] = room > 0 ? value : 0.0;
+    }
+}
+
+static int are_same(const struct lines *lines, int64_t i, int64_t j)
+{
+    return lines->ids && lines->ids[i] == lines->ids[j];
+}
+
+/* Sets a bit for each pair of matches that a rigid motion can satisfy; false without memory. */
+static int set_compatible(int64_t count, const struct lines *source, const struct lines *target, const double *cut,
+                          double min_cosine, double distance, uint64_t *bits)
+{
+    int64_t words = (count + WORD - 1) / WORD;
+    double *rows = malloc((2 * ROWS + 1) * (count + 1) * sizeof(double)), *other = rows + ROWS * count;
+    double *agree = rows + 2 * ROWS * count;
+    if (!rows)
         return 0;
-    struct invariants a = invariants_of(source, i, j), b = invariants_of(target, i, j);
-    int agree = a.cosine * b.cosine + a.sine * b.sine > min_cosine && fabs(a.distance - b.distance) < distance;
-    return agree && (!cut || fabs(a.span - b.span) - cut[i] < cut[j] + distance);
+    set_rows(source, count, rows);
+    set_rows(target, count, other);
+    for (int64_t i = 0; i < count; i++) {
+        if (cut)
+            find_compatible(rows, other, count, cut, min_cosine, distance, i, agree);
+        else
+            find_compatible(rows, other, count, NULL, min_cosine, distance, i, agree);
+        for (int64_t j = i + 1; j < count; j++)
+            if (agree[j] > 0 && !are_same(source, i, j) && !are_same(target, i, j)) {
+                bits[i * words + j / WORD] |= (uint64_t)1 << j % WORD;
+                bits[j * words + i / WORD] |= (uint64_t)1 << i % WORD;
+            }
+    }
+    free(rows);
+    return 1;
 }
 
 static int common_bits(const uint64_t *a, const uint64_t *b, int64_t words)
@@ -93,12 +150,10 @@ KERNEL int64_t match_support(int64_t count, const struct lines *source, const st
     uint64_t *bits = calloc(count * words + 1, sizeof(uint64_t));
     if (!bits)
         return -1;
-    for (int64_t i = 0; i < count; i++)
-        for (int64_t j = i + 1; j < count; j++) {
-            uint64_t compatible = are_compatible(source, target, cut, min_cosine, distance, i, j);
-            bits[i * words + j / WORD] |= compatible << j % WORD;
-            bits[j * words + i / WORD] |= compatible << i % WORD;
-        }
+    if (!set_compatible(count, source, target, cut, min_cosine, distance, bits)) {
+        free(bits);
+        return -1;
+    }
     for (int64_t i = 0; i < count; i++)
         for (int64_t j = i + 1; j < count; j++)
             if (bits[i * words + j / WORD] >> j % WORD & 1) {

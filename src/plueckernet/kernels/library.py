@@ -41,7 +41,7 @@ def kind() -> str:
 
 def compiled(*tensors: Tensor) -> bool:
     """Whether kernels can be used on these tensors: there are kernels, and the tensors are on the CPU."""
-    return _library() is not None and all(tensor.device.type == "cpu" for tensor in tensors)
+    return _library() is not None and all(tensor.is_cpu for tensor in tensors)
 
 
 def function(name: str, *arguments: Any, result: Any = None) -> Callable[[], Callable[..., Any]]:

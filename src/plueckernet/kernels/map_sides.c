@@ -262,6 +262,18 @@ static float fit_of(float square)
     return square < 1 ? 1 - (square > 0 ? square : 0) : 0;
 }
 
+/* Lower the best squares of some lines. Only those below one count, and most groups of lines have none. */
+static void keep_best(const float *square, const int32_t *rows, int32_t count, float *best)
+{
+    for (int32_t start = 0; start < count; start += LANES) {
+        if (!(smallest(square + start, LANES) < 1))
+            continue;
+        for (int32_t j = start; j < start + LANES && j < count; j++)
+            if (square[j] < best[rows[j]])
+                best[rows[j]] = square[j];
+    }
+}
+
 /* Infinite lines of a sample that a pose explains; if `other_best` is there, it becomes the squared residual of each
    line of the other map and its best partner in the sample. */
 static float count_infinite(Sample *sample, const float *rotation, const float *translation, const MapSide *other,
@@ -280,11 +292,8 @@ static float count_infinite(Sample *sample, const float *rotation, const float *
         residual_row(&line, &index->columns, first, index->used[patch], &other->threshold, 0, sample->square);
         float least = smallest(sample->square, padded_count(index->used[patch]));
         fits += (double)fit_of(least);
-        for (int32_t j = 0; other_best && least < 1 && j < index->used[patch]; j++) {
-            int32_t row = index->rows[first + j];
-            if (sample->square[j] < other_best[row])
-                other_best[row] = sample->square[j];
-        }
+        if (other_best && least < 1)
+            keep_best(sample->square, index->rows + first, index->used[patch], other_best);
     }
     return (float)fits;
 }

@@ -1,46 +1,10 @@
 /* One Gauss-Newton step of a pose on close pairs of lines, and the noise of these: estimation/refinement.py. */
-#include "kernels.h"
+#include "refining.h"
 
 #define BLOCK 128 /* pairs whose derivatives are held at once */
 #define MIN_COSINE 1e-6 /* of the angle between two lines of a pair */
 #define SMALL_ANGLE 1e-4 /* rad; below it Taylor series are exact to 1e-16 */
 #define MIN_EIGENVALUE 1e-9 /* of the information with unit diagonal; below it a motion is undetermined */
-
-/* Pairs of lines. Lines are columns: three rows of directions, three of anchors, the squared noise factors and the
-   inverse squared lengths, `count` numbers a row. */
-struct pairs {
-    int64_t count;
-    const double *source, *target;
-    const int64_t *rows[2]; /* which line of the source and of the target */
-    int64_t lines[2];       /* of both maps */
-    const int64_t *competitors;
-    int64_t max_matches;
-};
-
-/* Sigmas of the position, the direction and the ends. */
-struct noise {
-    double position, direction, endpoint;
-};
-
-struct model {
-    double rotation[9], translation[3];
-    struct noise noise;
-    double free; /* degrees of freedom of the direction */
-    double distance, angle; /* threshold of the pairs */
-    double unseen; /* competitors of every pair */
-    int64_t iterations;
-    int64_t is_upright;
-    double up[3]; /* the vertical that the rotation keeps */
-};
-
-/* What a fit writes: `count` numbers a row, two rows of positions and of directions. */
-struct fit {
-    double *weight, *exclusive, *scale, *lever, *position, *direction;
-    double *products;    /* (6, 7): information and gradient */
-    double *information; /* (6, 6), of the covariance */
-    double *xi;          /* (6,), then its length in standard deviations */
-    double *pose;        /* (12,), after the step: the rotation row by row, then the translation */
-};
 
 /* Derivatives by the pose and, last, values of four residuals with unit covariance, as of `PairResiduals.design`. */
 struct block {
@@ -351,20 +315,24 @@ static void sum_up(struct block *b, const struct pairs *pairs, const struct mode
     double information[BLOCK];
     int64_t n = pairs->count;
     memset(fit->products, 0, 42 * sizeof(double));
-    memset(fit->information, 0, 36 * sizeof(double));
+    if (fit->information)
+        memset(fit->information, 0, 36 * sizeof(double));
     for (int64_t from = 0; from < n; from += BLOCK) {
         int64_t size = n - from < BLOCK ? n - from : BLOCK;
         if (n > BLOCK) /* or else it is there still */
             fill(b, pairs, model, from, size);
         if (model->is_upright)
             keep_upright(b, model->up, size);
+        add_products(b, fit->weight + from, size, 7, fit->products);
+        if (!fit->information)
+            continue;
         for (int64_t i = 0; i < size; i++)
             information[i] = fit->exclusive[from + i] * sqrt(fit->weight[from + i]);
-        add_products(b, fit->weight + from, size, 7, fit->products);
         add_products(b, information, size, 6, fit->information);
     }
     mirror(fit->products, 7);
-    mirror(fit->information, 6);
+    if (fit->information)
+        mirror(fit->information, 6);
 }
 
 /* Cholesky's factor of a matrix, in place below its diagonal; false if it is not positive definite. */
@@ -486,6 +454,53 @@ KERNEL int64_t fit_pairs(const struct pairs *pairs, const struct model *model, s
     }
     free(memory);
     return result;
+}
+
+/* 1 for pairs that are inliers of the pose, 0 for others, as `RowScorer.fit` above zero. */
+static void find_inliers(const struct pairs *pairs, const struct model *model, int64_t directed, int64_t from,
+                         int64_t size, double *weight)
+{
+    const int64_t n = pairs->count;
+    const double *s = pairs->source + from, *t = pairs->target + from;
+    const double unit = 1 / (model->distance * model->distance), bend = 1 / (model->angle * model->angle);
+    for (int64_t i = 0; i < size; i++) {
+        struct vector d = turned(model->rotation, column(s + i, n)), e = column(t + i, n);
+        struct vector point = added(column(model->translation, 1), 1, turned(model->rotation, column(s + i + 3 * n, n)));
+        struct vector offset = added(column(t + i + 3 * n, n), -1, point);
+        double along = dot(offset, d), cosine = dot(d, e);
+        double value = unit * (dot(offset, offset) - along * along) + bend * (1 - cosine * cosine);
+        weight[i] = value < 1 && !(directed && cosine < 0);
+    }
+}
+
+/* One step of each of `count` poses on the pairs that are its inliers: `candidates.polished`. The poses are changed in
+   place; `model` has all but the pose, and no vertical. */
+KERNEL int64_t polish_poses(const struct pairs *pairs, const struct model *model, int64_t directed, int64_t count,
+                            double *rotation, double *translation)
+{
+    struct block *block = calloc(1, sizeof *block);
+    if (!block)
+        return -1;
+    for (int64_t k = 0; k < count; k++) {
+        struct model placed = *model;
+        double products[42] = {0}, weight[BLOCK], xi[7], pose[12];
+        memcpy(placed.rotation, rotation + 9 * k, 9 * sizeof(double));
+        memcpy(placed.translation, translation + 3 * k, 3 * sizeof(double));
+        for (int64_t from = 0; from < pairs->count; from += BLOCK) {
+            int64_t size = pairs->count - from < BLOCK ? pairs->count - from : BLOCK;
+            fill(block, pairs, &placed, from, size);
+            find_inliers(pairs, &placed, directed, from, size, weight);
+            add_products(block, weight, size, 7, products);
+        }
+        mirror(products, 7);
+        if (solve(products, xi)) {
+            step_pose(&placed, xi, pose);
+            memcpy(rotation + 9 * k, pose, 9 * sizeof(double));
+            memcpy(translation + 3 * k, pose + 9, 3 * sizeof(double));
+        }
+    }
+    free(block);
+    return 0;
 }
 
 /* Splits rows (count, 2) into those of the source and of the target, and writes for each pair how many other pairs

@@ -14,12 +14,13 @@ _count_competitors = function("count_competitors", INTEGER, POINTER, INTEGER, IN
 _noise_medians = function(
     "noise_medians", POINTER, POINTER, INTEGER, POINTER, DOUBLE, DOUBLE, DOUBLE, POINTER, result=INTEGER
 )
+_polish_poses = function("polish_poses", POINTER, POINTER, INTEGER, INTEGER, POINTER, POINTER, result=INTEGER)
 _direction_sums = function("direction_sums", *[POINTER] * 5)
 _position_sums = function("position_sums", *[POINTER] * 4, DOUBLE, POINTER)
 _ROWS = 8  # of numbers that a fit writes for each pair
 _SMALL = 42 + 36 + 7 + 12  # numbers of products, information, step and pose
 
-Noise = tuple[float, float, float]
+_Noise = tuple[float, float, float]
 """Sigmas of the position, the direction and the ends."""
 
 
@@ -78,12 +79,28 @@ class Pairs:
         if max_matches < 0:
             raise MemoryError
         sides = source.ctypes.data, target.ctypes.data
-        both, lines = (POINTER * 2)(first, second), (INTEGER * 2)(*counts)
-        self._numbers = _Pairs(len(rows), *sides, both, lines, competitors, max_matches)
+        places, lines = (POINTER * 2)(first, second), (INTEGER * 2)(*counts)
+        self._numbers = _Pairs(len(rows), *sides, places, lines, competitors, max_matches)
         self.pointer = ctypes.byref(self._numbers)
 
     def __len__(self) -> int:
         return int(self._numbers.count)
+
+
+def polished_poses(
+    poses: tuple[Float[np.ndarray, "h 3 3"], Float[np.ndarray, "h 3"]],
+    source: Float[np.ndarray, "8 k"],
+    target: Float[np.ndarray, "8 k"],
+    model: Model,
+    directed: bool,
+) -> tuple[Float[np.ndarray, "h 3 3"], Float[np.ndarray, "h 3"]]:
+    """Each pose after a step on the matched lines that are its inliers."""
+    rotation, translation = (np.array(value, dtype=np.float64, order="C") for value in poses)
+    pairs = _Pairs(source.shape[1], source.ctypes.data, target.ctypes.data)
+    results = len(rotation), rotation.ctypes.data, translation.ctypes.data
+    if _polish_poses()(ctypes.byref(pairs), ctypes.byref(model), directed, *results):
+        raise MemoryError
+    return rotation, translation
 
 
 class FittedPairs:
@@ -135,14 +152,14 @@ class FittedPairs:
             raise MemoryError
         return list(medians)
 
-    def direction_sums(self, trust: Float[np.ndarray, " k"], noise: Noise) -> Float[np.ndarray, "2 3"]:
+    def direction_sums(self, trust: Float[np.ndarray, " k"], noise: _Noise) -> Float[np.ndarray, "2 3"]:
         """Normal equations of the squared noise of directions and ends."""
         sums = np.empty((2, 3))
         arguments = self._pairs.pointer, ctypes.byref(self._results), trust.ctypes.data
         _direction_sums()(*arguments, (DOUBLE * 3)(*noise), sums.ctypes.data)
         return sums
 
-    def position_sums(self, trust: Float[np.ndarray, " k"], noise: Noise, ratio: float) -> list[float]:
+    def position_sums(self, trust: Float[np.ndarray, " k"], noise: _Noise, ratio: float) -> list[float]:
         """Of the squared positions beyond what directions carry to them, and of the noise factors."""
         sums = (DOUBLE * 2)()
         arguments = self._pairs.pointer, ctypes.byref(self._results), trust.ctypes.data

@@ -2,6 +2,8 @@
    estimation/symmetry.py. */
 #include "symmetry.h"
 
+#define BLOCK_LINES 32
+
 typedef struct {
     InlierThreshold threshold;
     double min_hits; /* fraction of the checked lines that coincide with a line */
@@ -16,20 +18,107 @@ typedef struct {
     int64_t left;
 } CheckedMotions;
 
-/* The squared residual of a moved line and its best partner. */
-static inline float smallest_square(const MovedLine *moved, const MapLines *lines, ResidualKind kind)
+/* Some lines of like directions: a line whose cosine with the axis is smaller coincides with none of them. */
+typedef struct {
+    float axis[3], min_cosine;
+} Block;
+
+/* The lines of a map, those of like directions one after the other, in blocks. */
+typedef struct {
+    MapLines lines;
+    int64_t *places; /* of the given lines */
+    Block *blocks;
+    int64_t block_count;
+} SortedLines;
+
+/* A number by which directions are sorted: the axis that is closest, then the angle from it to the next axis. */
+static float direction_key(const double *direction)
 {
+    int axis = fabs(direction[0]) > fabs(direction[1]) ? 0 : 1;
+    axis = fabs(direction[axis]) > fabs(direction[2]) ? axis : 2;
+    return (float)(3 * axis + direction[(axis + 1) % 3] / direction[axis]);
+}
+
+static Block block_of(const MapLines *lines, int64_t start, int64_t stop, const InlierThreshold *threshold)
+{
+    Block block = {{0, 0, 0}, 1};
+    float first[3], direction[3];
+    vector_of(lines->direction, start, first);
+    for (int64_t i = start; i < stop; i++) {
+        vector_of(lines->direction, i, direction);
+        for (int axis = 0; axis < 3; axis++)
+            block.axis[axis] += dot3(first, direction) < 0 ? -direction[axis] : direction[axis];
+    }
+    float length = sqrtf(dot3(block.axis, block.axis));
+    for (int axis = 0; axis < 3; axis++)
+        block.axis[axis] /= length;
+    for (int64_t i = start; i < stop; i++) {
+        vector_of(lines->direction, i, direction);
+        float cosine = fabsf(dot3(block.axis, direction));
+        block.min_cosine = cosine < block.min_cosine ? cosine : block.min_cosine;
+    }
+    /* A pair whose angle has a sine of the inlier angle or more does not coincide. */
+    double widest = threshold->angle < 1 ? acos(block.min_cosine) + asin(threshold->angle) + 1e-3 : INFINITY;
+    block.min_cosine = widest < acos(0) ? (float)cos(widest) : -1;
+    return block;
+}
+
+static void free_sorted(SortedLines *sorted)
+{
+    free(sorted->lines.memory);
+    free(sorted->places);
+    free(sorted->blocks);
+}
+
+/* Returns 0 without memory. */
+static int sort_lines(SortedLines *sorted, const GivenLines *given, const InlierThreshold *threshold)
+{
+    size_t n = (size_t)(given->count > 0 ? given->count : 1);
+    int64_t *rows = malloc(2 * n * sizeof(int64_t));
+    float *keys = malloc(n * sizeof(float));
+    sorted->block_count = (given->count + BLOCK_LINES - 1) / BLOCK_LINES;
+    sorted->places = malloc(n * sizeof(int64_t));
+    sorted->blocks = malloc(((size_t)sorted->block_count + 1) * sizeof(Block));
+    sorted->lines.memory = NULL;
+    int ready = rows && keys && sorted->places && sorted->blocks;
+    for (int64_t i = 0; i < given->count && ready; i++) {
+        rows[i] = i;
+        keys[i] = direction_key(given->direction + 3 * i);
+    }
+    if (ready)
+        sort_falling(keys, rows, rows + n, given->count);
+    ready = ready && load_lines(&sorted->lines, given, rows, given->count, threshold->distance);
+    for (int64_t i = 0; i < given->count && ready; i++)
+        sorted->places[rows[i]] = i;
+    for (int64_t b = 0; b < sorted->block_count && ready; b++) {
+        int64_t start = b * BLOCK_LINES, stop = start + BLOCK_LINES;
+        sorted->blocks[b] = block_of(&sorted->lines, start, stop < given->count ? stop : given->count, threshold);
+    }
+    free(rows);
+    free(keys);
+    return ready;
+}
+
+/* The squared residual of a moved line and its best partner; anything above one if it has none. */
+static inline float smallest_square(const MovedLine *moved, const SortedLines *sorted, ResidualKind kind)
+{
+    const MapLines *lines = &sorted->lines;
     float best = INFINITY;
+    for (int64_t b = 0; b < sorted->block_count; b++) {
+        if (fabsf(dot3(sorted->blocks[b].axis, moved->direction)) < sorted->blocks[b].min_cosine)
+            continue;
+        int64_t start = b * BLOCK_LINES, stop = start + BLOCK_LINES < lines->count ? start + BLOCK_LINES : lines->count;
 #pragma omp simd reduction(min : best)
-    for (int64_t j = 0; j < lines->count; j++) {
-        float square = pair_square(moved, lines, j, kind);
-        best = square < best ? square : best;
+        for (int64_t j = start; j < stop; j++) {
+            float square = pair_square(moved, lines, j, kind);
+            best = square < best ? square : best;
+        }
     }
     return best;
 }
 
 /* The same; a loop for each common kind of residuals, without the branches of the others. */
-static float misfit(const MovedLine *moved, const MapLines *lines, ResidualKind kind)
+static float misfit(const MovedLine *moved, const SortedLines *lines, ResidualKind kind)
 {
     if (kind.directed || kind.slope != 0)
         return smallest_square(moved, lines, kind);
@@ -42,7 +131,7 @@ static float misfit(const MovedLine *moved, const MapLines *lines, ResidualKind 
 
 /* Add the fits of some lines, rows `from` to `to` of `order`, to those of the motions; drop motions that cannot reach
    the least number of hits any more. */
-static void check_lines(const MapLines *lines, const int64_t *order, int64_t from, int64_t to,
+static void check_lines(const SortedLines *lines, const int64_t *order, int64_t from, int64_t to,
                         const CheckLimits *limits, ResidualKind kind, CheckedMotions *motions)
 {
     float least = (float)(limits->min_hits * (double)to);
@@ -51,8 +140,8 @@ static void check_lines(const MapLines *lines, const int64_t *order, int64_t fro
         int64_t row = motions->rows[k], hits = motions->hits[row];
         float fit = motions->fit[row];
         for (int64_t i = from; i < to && (float)(hits + to - i) >= least; i++) {
-            MovedLine moved = moved_line(lines, order[i], motions->rotation + 9 * row, motions->translation + 3 * row,
-                                         (float)limits->threshold.distance);
+            MovedLine moved = moved_line(&lines->lines, lines->places[order[i]], motions->rotation + 9 * row,
+                                         motions->translation + 3 * row, (float)limits->threshold.distance);
             float value = 1 - misfit(&moved, lines, kind);
             if (value > 0) {
                 fit += value;
@@ -97,9 +186,10 @@ static void keep_distinct(CheckedMotions *motions, int64_t count, const CheckLim
 }
 
 /* `checks` are `steps` pairs: how many of the first lines of `order` are checked, and how many motions remain. */
-static void run_checks(const MapLines *lines, const int64_t *order, const CheckLimits *limits, const int64_t *checks,
+static void run_checks(const SortedLines *sorted, const int64_t *order, const CheckLimits *limits, const int64_t *checks,
                        int64_t steps, CheckedMotions *motions)
 {
+    const MapLines *lines = &sorted->lines;
     ResidualKind kind = residual_kind(&limits->threshold, lines->half_length != NULL);
     if (!kind.has_ends)
         kind.slope = 0;
@@ -109,7 +199,7 @@ static void run_checks(const MapLines *lines, const int64_t *order, const CheckL
     last = last < lines->count ? last : lines->count;
     for (int64_t step = 0; step < steps && start < last && motions->left; step++) {
         int64_t stop = checks[2 * step] < last ? checks[2 * step] : last;
-        check_lines(lines, order, start, stop, limits, kind, motions);
+        check_lines(sorted, order, start, stop, limits, kind, motions);
         if (motions->left > checks[2 * step + 1] || stop == last)
             keep_distinct(motions, checks[2 * step + 1], limits);
         start = stop;
@@ -123,18 +213,18 @@ KERNEL int64_t symmetry_checked(const GivenLines *given, const int64_t *order, i
                                 const float *translation, const CheckLimits *limits, const int64_t *checks,
                                 int64_t steps, int64_t *rows)
 {
-    MapLines lines;
+    SortedLines lines;
     size_t size = (size_t)(count > 0 ? count : 1);
     float *fit = calloc(size, sizeof(float));
     int64_t *numbers = calloc(2 * size, sizeof(int64_t)), left = -1;
-    if (fit && numbers && load_lines(&lines, given, NULL, given->count, limits->threshold.distance)) {
+    if (sort_lines(&lines, given, &limits->threshold) && fit && numbers) {
         CheckedMotions motions = {rotation, translation, fit, numbers, rows, numbers + size, count};
         for (int64_t row = 0; row < count; row++)
             rows[row] = row;
         run_checks(&lines, order, limits, checks, steps, &motions);
         left = motions.left;
-        free(lines.memory);
     }
+    free_sorted(&lines);
     free(fit);
     free(numbers);
     return left;

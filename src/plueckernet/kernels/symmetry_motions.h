@@ -226,11 +226,28 @@ static inline void nearest_rotation(double m[3][3], double min_second, float *ro
             rotation[3 * i + k] = (float)(u[0][i] * v[0][k] + u[1][i] * v[1][k] + u[2][i] * v[2][k]);
 }
 
+/* The first place of a value among `n`, or the last place if it is nowhere. */
+static inline int64_t place_of(float value, const float *values, int64_t n)
+{
+    int64_t place = 0;
+    for (int there = 0; place + 32 <= n; place += 32) {
+#pragma omp simd reduction(| : there)
+        for (int64_t j = place; j < place + 32; j++)
+            there |= values[j] == value;
+        if (there)
+            break;
+    }
+    place = place < n ? place : n - 1;
+    while (place < n - 1 && values[place] != value)
+        place++;
+    return place;
+}
+
 /* The line whose direction is closest to a vector, whatever its sign, and the cosine between both. */
 static inline int64_t closest_direction(const MapLines *lines, const float *vector, float *cosines, float *cosine)
 {
     const float *dx = lines->direction[0], *dy = lines->direction[1], *dz = lines->direction[2];
-    int64_t n = lines->count, closest = 0;
+    int64_t n = lines->count;
     float x = vector[0], y = vector[1], z = vector[2], best = -1;
 #pragma omp simd reduction(max : best)
     for (int64_t j = 0; j < n; j++) {
@@ -238,8 +255,7 @@ static inline int64_t closest_direction(const MapLines *lines, const float *vect
         cosines[j] = value;
         best = value > best ? value : best;
     }
-    while (closest < n - 1 && cosines[closest] != best)
-        closest++;
+    int64_t closest = place_of(best, cosines, n);
     *cosine = x * dx[closest] + y * dy[closest] + z * dz[closest];
     return closest;
 }

@@ -363,6 +363,8 @@ def pair_up(source: LineSet, target: LineSet) -> LineSet:
         value = getattr(lines, name)
         if value is None:
             value = torch.ones_like(lines.direction[..., 0], dtype=torch.bool)
+        if full:
+            return value
         return pad(value, (0, 0) * (value.ndim - 2) + (0, length - value.shape[1]))
 
     return LineSet(**{name: torch.cat([padded(source, name), padded(target, name)]) for name in names})
@@ -392,8 +394,7 @@ def _dual_softmax(
 
 
 def _batch_of_one(lines: LineSet) -> LineSet:
-    names = [f.name for f in fields(lines) if getattr(lines, f.name) is not None]
-    return LineSet(**{name: getattr(lines, name)[None] for name in names})
+    return lines.mapped(lambda values: values[None])
 
 
 def _average(x: Tensor, mask: Tensor | None) -> Tensor:

@@ -14,14 +14,14 @@ class PreparedWeights:
     """Values that follow from the parameters of a module; a copy of the module begins without them."""
 
     def __init__(self) -> None:
-        self._modules: list[nn.Module] = []  # of the module; to look for them takes longer than to ask each
+        self._parameters: list[dict[str, nn.Parameter | None]] = []  # of all submodules, which take long to look for
         self._state: list[tuple[int, int]] = []
         self._values: dict[Hashable, Any] = {}
 
     def get(self, module: nn.Module, name: Hashable, prepare: Callable[[], _T]) -> _T:
         """The value of that name, prepared again if a parameter was replaced or changed in place."""
-        self._modules = self._modules or list(module.modules())
-        own = (values for submodule in self._modules for values in submodule._parameters.values() if values is not None)
+        self._parameters = self._parameters or [submodule._parameters for submodule in module.modules()]
+        own = [values for parameters in self._parameters for values in parameters.values() if values is not None]
         state = [(values.data_ptr(), values._version) for values in own]
         if state != self._state:
             self._state, self._values = state, {}
