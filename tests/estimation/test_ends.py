@@ -70,7 +70,7 @@ def matched(
     return maps, refined
 
 
-def held(
+def determined(
     maps: MapPair, refined: Refinement, axis: torch.Tensor = UP, settings: ObservabilitySettings = SETTINGS
 ) -> bool:
     x, y, z = axis.tolist()
@@ -80,47 +80,47 @@ def held(
 
 def test_ends_in_common_hold_the_shift_along_the_lines():
     poles = pole_field(60)
-    assert held(*matched(surveyed(poles, 1), surveyed(poles, 2)))
+    assert determined(*matched(surveyed(poles, 1), surveyed(poles, 2)))
     pose = Pose.random(generator=torch.Generator().manual_seed(3), translation=20.0)
     maps, refined = matched(surveyed(poles, 1), surveyed(poles, 2), pose=pose)
-    assert held(maps, refined, pose.rotation @ UP)
-    assert held(maps, refined, -pose.rotation @ UP)
+    assert determined(maps, refined, pose.rotation @ UP)
+    assert determined(maps, refined, -pose.rotation @ UP)
 
 
 def test_lines_may_be_cut_at_one_end():
     poles = pole_field(80)
     pieces = [torch.stack([poles[:, 0], cut(poles, seed)[:, 1]], 1) for seed in (1, 2)]
-    assert held(*matched(surveyed(pieces[0], 1), surveyed(pieces[1], 2)))
+    assert determined(*matched(surveyed(pieces[0], 1), surveyed(pieces[1], 2)))
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_lines_cut_at_random_do_not_hold_it(seed):
     poles = pole_field(60, seed)
-    assert not held(*matched(cut(poles, 2 * seed), cut(poles, 2 * seed + 1)))
+    assert not determined(*matched(cut(poles, 2 * seed), cut(poles, 2 * seed + 1)))
 
 
 @pytest.mark.parametrize("shift", [-8.0, -2.5, 2.5, 8.0])
 def test_ends_do_not_hold_a_pose_that_is_shifted_along_the_lines(shift):
     poles = pole_field(60)
-    assert held(*matched(surveyed(poles, 1), surveyed(poles, 2), 0.1 * shift))
-    assert not held(*matched(surveyed(poles, 1), surveyed(poles, 2), shift))
+    assert determined(*matched(surveyed(poles, 1), surveyed(poles, 2), 0.1 * shift))
+    assert not determined(*matched(surveyed(poles, 1), surveyed(poles, 2), shift))
 
 
 def test_few_lines_do_not_hold_it():
     poles = pole_field(5)
-    assert not held(*matched(surveyed(poles, 1), surveyed(poles, 2)))
+    assert not determined(*matched(surveyed(poles, 1), surveyed(poles, 2)))
 
 
 def test_equal_poles_do_not_hold_it():
     poles = equal_poles(60)
-    assert not held(*matched(surveyed(poles, 1), surveyed(poles, 2)))
+    assert not determined(*matched(surveyed(poles, 1), surveyed(poles, 2)))
     above_and_below = torch.tensor(
         [[[0.0, 0, -1], [0, 0, 2]], [[2, 0, -1], [2, 0, 2]], [[1, 2, -1], [1, 2, 2]]]
     ).double()
     poles = torch.cat([poles, above_and_below])
     maps, refined = matched(surveyed(poles, 1), surveyed(poles, 2))
-    assert not held(maps, refined)
-    assert held(maps, refined, settings=ObservabilitySettings(min_end_places=2))
+    assert not determined(maps, refined)
+    assert determined(maps, refined, settings=ObservabilitySettings(min_end_places=2))
 
 
 @pytest.mark.parametrize("turn", [0.1, 0.3, 0.6, 1.2])
@@ -128,7 +128,7 @@ def test_windows_of_equal_shape_do_not_hold_it(turn):
     poles = pole_field(120)
     seen = window(poles, turn)
     assert len(seen) > 80
-    assert not held(*matched(surveyed(seen, 1), surveyed(seen, 2)))
+    assert not determined(*matched(surveyed(seen, 1), surveyed(seen, 2)))
 
 
 def test_infinite_lines_have_no_ends():
@@ -136,8 +136,8 @@ def test_infinite_lines_have_no_ends():
     lines = LineSet.from_segments(poles).infinite()
     maps, refined = matched(poles, poles)
     endless = normalize_maps(lines, lines, max_lines=1000, inlier_distance=DISTANCE, inlier_angle=0.14)
-    assert held(maps, refined)
-    assert not held(endless, refined)
+    assert determined(maps, refined)
+    assert not determined(endless, refined)
 
 
 def test_ends_hold_no_rotation():

@@ -66,19 +66,19 @@ class MatchedEnds:
         """How probable it is of each line that one of its ends coincides if the segments overlap by accident."""
         lengths = (self.source.diff(dim=-1) + self.target.diff(dim=-1))[:, 0].clamp_min(1e-12)
         apart = (self.source.diff(dim=-1) - self.target.diff(dim=-1)).abs()[:, 0].clamp_max(2 * distance)
-        reach = torch.where(self.counted.all(-1), 2 * distance + apart, 2 * distance * self.counted.any(-1))
-        return (reach / lengths).clamp_max(1.0)
+        width = torch.where(self.counted.all(-1), 2 * distance + apart, 2 * distance * self.counted.any(-1))
+        return (width / lengths).clamp_max(1.0)
 
     def hold(self, inlier_distance: float, settings: ObservabilitySettings) -> bool:
         """Whether more ends coincide under the pose than under shifted ones and by chance."""
-        near, far = _shifts(settings, self.source)
+        small, large = _shifts(settings, self.source)
         distance = settings.end_distance * inlier_distance
-        coinciding = self.coinciding(inlier_distance * near, distance)
+        coinciding = self.coinciding(inlier_distance * small, distance)
         counts = coinciding.any(-1).sum(-1)
         best = int(counts.argmax())
         if _separate(self.target[coinciding[best]], 2 * distance) < settings.min_end_places:
             return False
-        elsewhere = int(self.coinciding(inlier_distance * far, distance).any(-1).sum(-1).max())
+        elsewhere = int(self.coinciding(inlier_distance * large, distance).any(-1).sum(-1).max())
         chances = self.chances(distance)
         expected = (float(chances.sum()), float((chances * (1 - chances)).sum())), (elsewhere, elsewhere)
         needed = settings.min_end_excess  # with a variance of at least one, because counts are small
@@ -98,10 +98,10 @@ def held_by_ends(
 def _shifts(settings: ObservabilitySettings, like: Tensor) -> tuple[Float[Tensor, " s"], Float[Tensor, " t"]]:
     """Shifts in inlier distances: those that leave the pose what it is, and those that do not."""
     step = settings.end_distance / _STEPS
-    near = torch.arange(-math.floor(1 / step), math.floor(1 / step) + 1).to(like) * step
+    small = torch.arange(-math.floor(1 / step), math.floor(1 / step) + 1).to(like) * step
     first = 1 + 2 * settings.end_distance
-    far = torch.arange(first, max(first, settings.max_end_shift) + step / 2, step).to(like)
-    return near, torch.cat([-far, far])
+    large = torch.arange(first, max(first, settings.max_end_shift) + step / 2, step).to(like)
+    return small, torch.cat([-large, large])
 
 
 def _separate(places: Float[Tensor, " k"], distance: float) -> int:
@@ -120,7 +120,7 @@ def _on_border(
     normals = _directions_about(axis)
     extent = all_ends.flatten(0, 1) @ normals
     high, low = extent.amax(0) - _BORDER_MARGIN, extent.amin(0) + _BORDER_MARGIN
-    near = [((part @ normals > high) | (part @ normals < low)).any(-1) for part in ends.split(_BLOCK)]
+    near = [((block @ normals > high) | (block @ normals < low)).any(-1) for block in ends.split(_BLOCK)]
     return torch.cat(near)
 
 
