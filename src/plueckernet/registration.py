@@ -13,7 +13,6 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from plueckernet.batching import BatchRegistration, BatchRun
 from plueckernet.errors import InputError, UnitWarning, WorkerLostError
 from plueckernet.estimation.assessment import counted_motions, height_warning
 from plueckernet.estimation.extents import unit_warning
@@ -200,6 +199,8 @@ def _in_batches(
     on_progress: Callable[[int], None] | None,
 ) -> Iterator[RegistrationResult]:
     """The results of pairs, many of which are registered at once."""
+    from plueckernet.batching import BatchRegistration, BatchRun  # which one pair needs none of
+
     if workers[0] not in (0, 1):
         raise InputError("batch_size: batches are registered in one process")
     settings, up = arguments["settings"], arguments.pop("up")

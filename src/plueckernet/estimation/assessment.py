@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from plueckernet.estimation.ends import held_by_ends
 from plueckernet.estimation.evidence import Evidence
 from plueckernet.estimation.judgement import Calibration, JudgementSettings, Weighing, weigh
 from plueckernet.estimation.maps import MapPair
@@ -68,7 +69,8 @@ class Assessment:
     ) -> tuple[UnobservableMotion, ...]:
         """Motions of the best candidate that its inliers leave undetermined, in the frame and unit of the target.
 
-        Where the vertical is known, a motion that tilts it is not one of them.
+        A motion that the ends of the inliers determine is not one of them. Where the vertical is known, one that tilts
+        it is not, either.
         """
         if not self.candidates:
             return ()
@@ -76,6 +78,7 @@ class Assessment:
         inliers = maps.original_target(best.matches[:, 1])
         distance = maps.unit * maps.threshold.distance
         motions = unobservable_motions(inliers, maps.original_covariance(best.covariance), distance, settings)
+        motions = tuple(motion for motion in motions if not held_by_ends(motion, best, maps, settings))
         return motions if up is None else tuple(motion for motion in motions if not motion.tilts(up))
 
     def is_clear(self, enough: tuple[float, float]) -> bool:

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from plueckernet.estimation.scoring import AnchoredLines
 from plueckernet.geometry.pose import skew
-from plueckernet.settings import check_positive
+from plueckernet.settings import check_at_least, check_positive
 
 _MIN_SPREAD = 0.1  # of points across an axis, in their largest spread; a motion that moves no point has no firmness
 _MIN_EXTENT = 0.25  # of a line, in radii of the inliers: short lines have a direction, too
@@ -89,9 +89,15 @@ class ObservabilitySettings:
     min_rotation_firmness: float = 0.5  # the same of a rotation, against which a line counts by its length
     min_slope_firmness: float = 0.3  # of a translation that several slightly sloping lines determine well
     max_sigma: float = 0.5  # of such a translation, in inlier distances
+    end_distance: float = 0.5  # within which ends coincide, in inlier distances
+    max_end_shift: float = 20.0  # with which the ends are compared, in inlier distances
+    min_end_excess: float = 5.0  # lines with a common end over those by chance and if shifted, in standard deviations
+    min_end_places: int = 6  # along the axis, at which such ends are
 
     def __post_init__(self) -> None:
         check_positive(self, "min_firmness", "min_rotation_firmness", "min_slope_firmness", "max_sigma")
+        check_positive(self, "end_distance", "max_end_shift", "min_end_excess")
+        check_at_least(self, 1, "min_end_places")
 
     def is_unobservable(self, motion: UnobservableMotion, slope_firmness: float, inlier_distance: float) -> bool:
         """Whether too few inliers resist the motion.
