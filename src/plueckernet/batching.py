@@ -3,8 +3,8 @@
 The first rounds of :class:`~plueckernet.estimation.search.PoseSearch`, with the matches of the longest lines and, where
 that is not clear, of all lines, are made for all pairs of a batch in the same tensor operations, and so is the
 refinement to convergence that follows. A pair is complete if its best candidate is clear, all of its motions are
-observable, it explains so much that it hides no rival, and no symmetry of a map makes another pose exchangeable with
-it. All other pairs are registered by themselves.
+observable, it explains so much that it hides no firm runner-up, and no symmetry of a map makes another pose
+exchangeable with it. All other pairs are registered by themselves.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ class BatchRegistration:
         enough = judgement.clear if all_lines else judgement.longest_clear
         clear = [entry.assessment.is_clear(enough) for entry in entries]
         used = [
-            entry if fine and sure and not _may_have_rivals(entry.assessment, judgement, all_lines) else None
+            entry if fine and sure and not _may_have_runner_ups(entry.assessment, judgement, all_lines) else None
             for entry, fine, sure in zip(entries, complete, clear, strict=True)
         ]
         return _Round(list(rows), clear, used, completed)
@@ -282,9 +282,9 @@ class BatchRegistration:
         )
 
 
-def _may_have_rivals(assessment: Assessment, settings: JudgementSettings, all_lines: bool) -> bool:
-    """Whether other candidates are rivals of the best, or might be found where all lines were matched."""
-    return bool(assessment.rivals(settings)) or (all_lines and assessment.may_hide_another(settings))
+def _may_have_runner_ups(assessment: Assessment, settings: JudgementSettings, all_lines: bool) -> bool:
+    """Whether other candidates are firm runner-ups, or might be found where all lines were matched."""
+    return bool(assessment.runner_ups(settings)) or (all_lines and assessment.may_hide_another(settings))
 
 
 def _owned(pose: Pose) -> Pose:

@@ -167,7 +167,7 @@ def test_evidence_that_is_not_a_number_is_no_evidence():
 
 
 @pytest.mark.parametrize(
-    ("changed", "rival"),
+    ("changed", "firm"),
     [
         ({}, True),
         ({"lateral_support": 19.0}, False),
@@ -176,5 +176,5 @@ def test_evidence_that_is_not_a_number_is_no_evidence():
         ({"score": 1.0}, True),
     ],
 )
-def test_a_rival_is_held_by_many_lines_however_few_of_the_best_pose(changed, rival):
-    assert JudgementSettings().is_rival(replace(GOOD, **changed), GOOD) is rival
+def test_a_runner_up_is_held_by_many_lines_however_few_of_the_best_pose(changed, firm):
+    assert JudgementSettings().is_firm_runner_up(replace(GOOD, **changed), GOOD) is firm

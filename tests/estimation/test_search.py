@@ -191,7 +191,7 @@ def test_a_wrong_pose_that_hides_the_right_one_is_ambiguous():
     assert confidence[1] < 0.9
 
 
-def test_nothing_changes_where_no_rival_is_hidden(pair):
+def test_nothing_changes_where_no_runner_up_is_hidden(pair):
     assessments = []
     for fraction in (0.0, 1.0):
         settings = replace(ALL_AT_ONCE, judgement=JudgementSettings(hiding_fraction=fraction))

@@ -175,7 +175,7 @@ def mirrored_flats(seed: int = 3) -> tuple[torch.Tensor, torch.Tensor, Pose]:
     return torch.cat([flat, other[near]]), torch.cat([other, flat[near]]), turned
 
 
-def test_a_rival_with_less_overlap_is_a_member_and_another_candidate_is_not():
+def test_a_firm_runner_up_with_less_overlap_is_a_member_and_another_candidate_is_not():
     source, target, turned = mirrored_flats()
     maps, right = map_pair(source, target)
     wrong = maps.normalized_pose(maps.original_pose(right) @ turned)
@@ -184,5 +184,5 @@ def test_a_rival_with_less_overlap_is_a_member_and_another_candidate_is_not():
     assert float(scorer.scores(others) / scorer.scores(stacked([wrong]))) < 0.9
     assert not contains(pose_family(wrong, NOTHING, maps, scorer), right, maps)
     assert not contains(pose_family(wrong, others, maps, scorer), right, maps)
-    lenient = FamilySettings(max_rival_deficit=2.5)
-    assert contains(pose_family(wrong, others, maps, scorer, lenient, rivals=others), right, maps)
+    lenient = FamilySettings(max_runner_up_deficit=2.5)
+    assert contains(pose_family(wrong, others, maps, scorer, lenient, runner_ups=others), right, maps)

@@ -86,14 +86,14 @@ class Assessment:
         confidence, fraction = enough
         return self.weighing.confidence >= confidence and self.evidence.explained_fraction >= fraction
 
-    def rivals(self, settings: JudgementSettings) -> list[Pose]:
+    def runner_ups(self, settings: JudgementSettings) -> list[Pose]:
         """Other candidates that many lines hold, though they cannot be right if the best is."""
         group = self.candidates[0].group if self.candidates else 0
         others = [entry for entry in self.candidates[1:] if entry.group != group]
-        return [entry.refinement.pose for entry in others if settings.is_rival(entry.evidence, self.evidence)]
+        return [entry.refinement.pose for entry in others if settings.is_firm_runner_up(entry.evidence, self.evidence)]
 
     def firm_others(self, settings: JudgementSettings, max_deficit: float) -> list[Pose]:
-        """Candidates that would be rivals if the matcher agreed with them, the most probable first."""
+        """Candidates that would be firm runner-ups if the matcher agreed with them, the most probable first."""
         group = self.candidates[0].group if self.candidates else 0
         others = [entry for entry in self.candidates[1:] if entry.group != group]
         return [

@@ -167,16 +167,16 @@ class JudgementSettings:
     longest_clear_fraction: float = (
         0.25  # explained, below which that look does not suffice: all lines may show another
     )
-    min_rival_lines: int = 20  # that hold another pose in every direction: it is no chance, and the place repeats
-    min_rival_stand_out: float = 12.0  # standard deviations above chance, of the same
-    min_rival_agreement: float = 0.6  # of the matcher, over that with the best pose, of the same
+    min_runner_up_lines: int = 20  # that hold another pose in every direction: it is no chance, and the place repeats
+    min_runner_up_stand_out: float = 12.0  # standard deviations above chance, of the same
+    min_runner_up_agreement: float = 0.6  # of the matcher, over that with the best pose, of the same
     hiding_fraction: float = 0.3  # explained, below which the best pose may hide another from the matcher
 
     def __post_init__(self) -> None:
         check_fraction(self, "min_confidence", "clear_confidence", "longest_clear_confidence", "longest_clear_fraction")
-        check_fraction(self, "min_rival_agreement", "hiding_fraction")
-        check_at_least(self, 1, "min_inliers", "min_rival_lines")
-        check_positive(self, "min_rival_stand_out")
+        check_fraction(self, "min_runner_up_agreement", "hiding_fraction")
+        check_at_least(self, 1, "min_inliers", "min_runner_up_lines")
+        check_positive(self, "min_runner_up_stand_out")
 
     @property
     def clear(self) -> tuple[float, float]:
@@ -188,17 +188,19 @@ class JudgementSettings:
         """The same of the first look at the longest lines."""
         return max(self.longest_clear_confidence, self.min_confidence), self.longest_clear_fraction
 
-    def is_rival(self, evidence: Evidence, best: Evidence) -> bool:
+    def is_firm_runner_up(self, evidence: Evidence, best: Evidence) -> bool:
         """Whether a pose beside the best is held so firmly that the place must repeat itself.
 
         Many lines of the smaller overlap of two poses may coincide, and the matcher may agree with both.
         """
-        agreed = evidence.matcher_agreement >= self.min_rival_agreement * best.matcher_agreement
+        agreed = evidence.matcher_agreement >= self.min_runner_up_agreement * best.matcher_agreement
         return agreed and self.is_firm(evidence)
 
     def is_firm(self, evidence: Evidence) -> bool:
         """Whether so many lines hold a pose, in every direction, that it is no chance."""
-        return evidence.lateral_support >= self.min_rival_lines and evidence.stand_out >= self.min_rival_stand_out
+        return (
+            evidence.lateral_support >= self.min_runner_up_lines and evidence.stand_out >= self.min_runner_up_stand_out
+        )
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ verified on both maps.
 
 Crops of a repeating structure overlap less under some members than under others: they explain fewer lines, but as large
 a fraction of those expected. The score prefers the largest overlap, which need not be the true one. Poses that a
-symmetry of a map gives are therefore members by their explained fraction, and so are rivals: other candidates that so
-many lines hold in all directions that the place must repeat itself, as mirrored flats do. All others are members by
+symmetry of a map gives are therefore members by their explained fraction, and so are firm runner-ups: other candidates
+that so many lines hold in all directions that the place must repeat itself, as mirrored flats do. All others are members by
 their score only. A pose that leaves many more lines unexplained than chance would is no member, however small their
 fraction: two percent of a drawing of a house are its doors. A candidate that explains as many lines as the best, but
 more of them are missing, was compared with it already: it is none from a smaller deficit on.
@@ -46,7 +46,7 @@ class FamilySettings:
     min_explained_ratio: float = 0.5  # of the explained lines of the best pose, of the same
     max_deficit: float = 4.0  # standard deviations of the number of explained lines, of the same
     max_candidate_deficit: float = 2.0  # the same of candidates that are members by their score
-    max_rival_deficit: float = 1.5  # the same of rivals
+    max_runner_up_deficit: float = 1.5  # the same of firm runner-ups
     max_members: int = 64
     rounds: int = 4  # of composing members with symmetries
     symmetry: SymmetrySettings = field(default_factory=SymmetrySettings)
@@ -54,7 +54,7 @@ class FamilySettings:
     def __post_init__(self) -> None:
         check_fraction(self, "min_score_ratio", "min_fraction_ratio", "min_explained_ratio")
         check_at_least(self, 1, "max_members", "rounds")
-        check_positive(self, "max_deficit", "max_candidate_deficit", "max_rival_deficit")
+        check_positive(self, "max_deficit", "max_candidate_deficit", "max_runner_up_deficit")
 
     @property
     def of_candidates(self) -> _Limits:
@@ -62,9 +62,9 @@ class FamilySettings:
         return _Limits(self.min_score_ratio, self.max_candidate_deficit)
 
     @property
-    def of_rivals(self) -> _Limits:
+    def of_runner_ups(self) -> _Limits:
         """Those of candidates that many lines hold."""
-        return replace(self.of_candidates, fraction=0.0, deficit=self.max_rival_deficit)
+        return replace(self.of_candidates, fraction=0.0, deficit=self.max_runner_up_deficit)
 
     @property
     def of_symmetries(self) -> _Limits:
@@ -107,12 +107,12 @@ def pose_family(
     maps: MapPair,
     scorer: MapScorer,
     settings: FamilySettings = FamilySettings(),
-    rivals: Pose | None = None,
+    runner_ups: Pose | None = None,
 ) -> PoseFamily:
     """All distinct poses that explain the cores of both maps as well as ``best`` does, up to ``max_members``.
 
     ``others`` is a batch of poses that may be members and whose motions from the best pose may be symmetries. Those of
-    them that many lines hold firmly are ``rivals``.
+    them that many lines hold firmly are ``runner_ups``.
     """
     first = Pose(best.rotation[None], best.translation[None])
     search = _FamilySearch(first, maps, scorer, settings)
@@ -121,8 +121,8 @@ def pose_family(
     inner_motions, outer_motions = inverse @ others, others @ inverse
     source = self_symmetries(maps.source, maps.threshold, limits, inner_motions, scorer.against_itself(0))
     target = self_symmetries(maps.target, maps.threshold, limits, outer_motions, scorer.against_itself(1))
-    if rivals is not None:
-        search.extend(rivals, settings.of_rivals)
+    if runner_ups is not None:
+        search.extend(runner_ups, settings.of_runner_ups)
     search.extend(others, settings.of_candidates)
     frontier = search.members
     outer, inner = joined(target, frontier[1:] @ inverse), joined(source, inverse @ frontier[1:])
@@ -140,7 +140,7 @@ def pose_family(
 
 @dataclass(frozen=True)
 class _Limits:
-    """From where on a pose is a member, beside the first one."""
+    """What makes a pose a member, beside the first one."""
 
     score: float  # ratio from which on a pose is a member, whatever fraction it explains
     score_deficit: float  # of such a pose at most

@@ -123,7 +123,7 @@ class PoseSearch:
     def run(self, seed: int = 0, given: Sequence[Pose] = ()) -> Assessment:
         """The candidates after as many rounds as it takes; given normalized poses compete with them."""
         refined = self._refined(given) if given else ()
-        searched = self._with_hidden_rivals(self._searched(seed, refined), seed)
+        searched = self._with_hidden_runner_ups(self._searched(seed, refined), seed)
         return self._completed(self._with_family(searched))
 
     def run_first(self, seed: int = 0) -> Assessment:
@@ -189,8 +189,8 @@ class PoseSearch:
         self._match_all_lines()
         return self._assessed(self._refined(poses))
 
-    def _with_hidden_rivals(self, assessment: Assessment, seed: int) -> Assessment:
-        """With rivals among the poses of the matches that the best pose contradicts; without any, as it was.
+    def _with_hidden_runner_ups(self, assessment: Assessment, seed: int) -> Assessment:
+        """With firm runner-ups among the poses of the matches that the best pose contradicts; without any, as it was.
 
         In a place that repeats itself, a wrong pose under which the maps overlap more takes most of the matches, and
         the search ends. The lines where the maps overlap under either pose, matched by themselves, show whether the
@@ -211,7 +211,7 @@ class PoseSearch:
         with self._stage("refine"):
             refined = self._refined(candidates.poses, assessment.refined)
         with self._stage("judge"):
-            firm = self._assessed(refined).firm_others(settings.judgement, settings.family.max_rival_deficit)
+            firm = self._assessed(refined).firm_others(settings.judgement, settings.family.max_runner_up_deficit)
         if not firm:
             return assessment
         with self._stage("match"):
@@ -219,7 +219,7 @@ class PoseSearch:
                 self._match_overlap(pose)
         with self._stage("judge"):
             hidden = self._assessed(refined)
-        if hidden.rivals(settings.judgement):
+        if hidden.runner_ups(settings.judgement):
             return hidden
         del self._scored_matches[known:]
         return assessment
@@ -236,14 +236,14 @@ class PoseSearch:
             return assessment
         poses = stacked([candidate.refinement.pose for candidate in assessment.candidates])
         with self._stage("judge"):
-            rivals = assessment.rivals(self._settings.judgement)
+            runner_ups = assessment.runner_ups(self._settings.judgement)
             family = pose_family(
                 poses[0],
                 poses[1:],
                 self._maps,
                 self._map_scorer,
                 self._settings.family,
-                stacked(rivals) if rivals else None,
+                stacked(runner_ups) if runner_ups else None,
             )
             members = self._allowed([family.poses[row] for row in range(1, len(family))])
             if not members:
