@@ -8,10 +8,10 @@ verified on both maps.
 Crops of a repeating structure overlap less under some members than under others: they explain fewer lines, but as large
 a fraction of those expected. The score prefers the largest overlap, which need not be the true one. Poses that a
 symmetry of a map gives are therefore members by their explained fraction, and so are firm runner-ups: other candidates
-that so many lines hold in all directions that the place must repeat itself, as mirrored flats do. All others are members by
-their score only. A pose that leaves many more lines unexplained than chance would is no member, however small their
-fraction: two percent of a drawing of a house are its doors. A candidate that explains as many lines as the best, but
-more of them are missing, was compared with it already: it is none from a smaller deficit on.
+that so many lines hold in all directions that the place must repeat itself, as mirrored flats do. All others are members
+by their score only. A pose that leaves many more lines unexplained than chance would is no member, however small their
+fraction: two percent of a drawing of a house are its doors. A candidate that explains as
+many lines as the best, but less of those expected, has been refined and compared with it: a smaller deficit excludes it.
 """
 
 from __future__ import annotations
