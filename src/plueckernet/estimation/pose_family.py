@@ -5,13 +5,13 @@ Starting from the best pose and from other candidates, poses are composed with t
 motions between members, ``T_k T_1^-1`` on the target's side and ``T_1^-1 T_k`` on the source's. Every new pose is
 verified on both maps.
 
-Crops of a repeating structure overlap less under some members than under others: they explain fewer lines, but as large
-a fraction of those expected. The score prefers the largest overlap, which need not be the true one. Poses that a
-symmetry of a map gives are therefore members by their explained fraction, and so are firm runner-ups: other candidates
-that so many lines hold in all directions that the place must repeat itself, as mirrored flats do. All others are members
-by their score only. A pose that leaves many more lines unexplained than chance would is no member, however small their
-fraction: two percent of a drawing of a house are its doors. A candidate that explains as
-many lines as the best, but less of those expected, has been refined and compared with it: a smaller deficit excludes it.
+Crops of a repeating structure overlap less under some members than under others: they explain fewer lines, but as
+large a fraction of those expected. The score prefers the largest overlap, which need not be the true one. Poses that
+a symmetry of a map gives are therefore members by their explained fraction, and so are firm runner-ups: other
+candidates that so many lines hold in all directions that the place must repeat itself, as mirrored flats do. All
+others are members by their score only. A pose that leaves many more lines unexplained than chance would is no member,
+however small their fraction: two percent of a drawing of a house are its doors. A candidate that explains as many
+lines as the best, but less of those expected, has been refined and compared with it: a smaller deficit excludes it.
 """
 
 from __future__ import annotations
