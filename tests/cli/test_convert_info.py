@@ -23,7 +23,7 @@ def run(*arguments: object) -> int:
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--version") == 0
     assert capsys.readouterr().out in {
-        f"plueckernet {__version__}, kernels: {k}\n" for k in ("avx2", "generic", "none")
+        f"plueckernet {__version__}, kernels: {k}\n" for k in ("avx512", "avx2", "generic", "none")
     }
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.kernels.helpers import needs_kernels
 
-from plueckernet.kernels.building import compile_library
-from plueckernet.kernels.library import SWITCH
+from plueckernet.kernels.building import VARIANTS, compile_library
+from plueckernet.kernels.library import SWITCH, kind
 
 ROOT = Path(__file__).parents[2]
 FLAGS = ("-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer")
@@ -29,13 +29,14 @@ def _runtime() -> str | None:
 
 @needs_kernels
 @pytest.mark.skipif(SWITCH in os.environ, reason="this is the run with sanitizers")
-def test_kernels_stay_within_their_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("variant", [name for name in VARIANTS if name in ("", f"-{kind()}")])
+def test_kernels_stay_within_their_arrays(variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = _runtime()
     if runtime is None:
         pytest.skip("there is no gcc with the address sanitizer")
     monkeypatch.setenv("CC", "gcc")
     library = tmp_path / "kernels.so"
-    compile_library(library, *FLAGS)
+    compile_library(library, *VARIANTS[variant], *FLAGS)
     variables = {SWITCH: str(library), "LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "tests/kernels"]
     command += ["--ignore=tests/kernels/test_building.py", "--ignore=tests/kernels/test_sanitizers.py"]

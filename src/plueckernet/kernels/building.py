@@ -1,7 +1,8 @@
 """Compile the C sources beside this file: ``python -m plueckernet.kernels.building``, which installing does by itself.
 
 The library has a hash of the sources in its name, so that one of other sources is never loaded. There is one for any
-CPU of the architecture and, on x86-64, one for CPUs with AVX2. Nothing but this folder and a C compiler is needed.
+CPU of the architecture and, on x86-64, one for CPUs with AVX2 and one for those with AVX-512. Nothing but
+this folder and a C compiler is needed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 _SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 _FLAGS = ("-std=c11", "-O3", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-g0")
-_VARIANTS = {"": (), "-avx2": ("-mavx2", "-mfma", "-mbmi", "-mbmi2")}  # by the name's ending
+_AVX2 = "-mavx2", "-mfma", "-mbmi", "-mbmi2"
+_AVX512 = *(f"-mavx512{part}" for part in ("f", "dq", "cd", "bw", "vl")), "-mprefer-vector-width=512"
+VARIANTS = {"": (), "-avx2": _AVX2, "-avx512": (*_AVX2, *_AVX512)}  # by the name's ending
 _COMPILERS = ("cc", "gcc", "clang")
 
 
@@ -33,7 +36,7 @@ def library_path(variant: str = "") -> Path:
 
 def variants() -> tuple[str, ...]:
     """The kinds of libraries for the architecture of this machine, the most general first."""
-    return tuple(_VARIANTS) if platform.machine().lower() in ("x86_64", "amd64") else ("",)
+    return tuple(VARIANTS) if platform.machine().lower() in ("x86_64", "amd64") else ("",)
 
 
 def compiler() -> list[str] | None:
@@ -51,7 +54,7 @@ def build() -> list[Path]:
     command, paths = compiler(), [library_path(variant) for variant in variants()]
     for variant, path in zip(variants(), paths, strict=True):
         if not path.exists() and command is not None:
-            compile_library(path, *_VARIANTS[variant])
+            compile_library(path, *VARIANTS[variant])
     for path in FOLDER.glob(f"_kernels-*{_SUFFIX}"):
         if path not in paths:
             path.unlink()

@@ -11,13 +11,17 @@
 
 #define PANEL 16
 #define NORM_EPSILON 1e-5f
-#ifdef __AVX__
+#if defined(__AVX512F__)
+#define LANES 16
+#define TILE_ROWS 12 /* as many as there are registers for the addresses of */
+#elif defined(__AVX__)
 #define LANES 8
 #define TILE_ROWS 6 /* times two vectors of a panel: as many sums as there are registers for */
 #else
 #define LANES 4
 #define TILE_ROWS 3
 #endif
+#define SOME_ROWS (TILE_ROWS / 3 > 2 ? TILE_ROWS / 3 : 2) /* of what is left */
 #define PANEL_VECTORS (PANEL / LANES)
 
 typedef float Lanes __attribute__((vector_size(4 * LANES)));
@@ -125,7 +129,7 @@ INLINE void add_products(int rows, int64_t in, const float *x, int64_t x_stride,
 #pragma GCC unroll 4
         for (int v = 0; v < PANEL_VECTORS; v++)
             weights[v] = load_lanes(panel + k * PANEL + v * LANES);
-#pragma GCC unroll 6
+#pragma GCC unroll 12
         for (int r = 0; r < rows; r++) {
             float value = x[r * x_stride + k];
 #pragma GCC unroll 4
@@ -141,13 +145,13 @@ INLINE void product_tile(int rows, int64_t in, const float *x, int64_t x_stride,
                          int64_t start_stride, float *y, int64_t y_stride)
 {
     Lanes sum[TILE_ROWS][PANEL_VECTORS];
-#pragma GCC unroll 6
+#pragma GCC unroll 12
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int v = 0; v < PANEL_VECTORS; v++)
             sum[r][v] = load_lanes(start + r * start_stride + v * LANES);
     add_products(rows, in, x, x_stride, panel, sum);
-#pragma GCC unroll 6
+#pragma GCC unroll 12
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int v = 0; v < PANEL_VECTORS; v++)
@@ -161,8 +165,8 @@ HELPER void product_tiles(int64_t rows, int64_t in, const float *x, int64_t x_st
     for (; row + TILE_ROWS <= rows; row += TILE_ROWS)
         product_tile(TILE_ROWS, in, x + row * x_stride, x_stride, panel, start + row * start_stride, start_stride,
                      y + row * y_stride, y_stride);
-    for (; row + 2 <= rows; row += 2)
-        product_tile(2, in, x + row * x_stride, x_stride, panel, start + row * start_stride, start_stride,
+    for (; row + SOME_ROWS <= rows; row += SOME_ROWS)
+        product_tile(SOME_ROWS, in, x + row * x_stride, x_stride, panel, start + row * start_stride, start_stride,
                      y + row * y_stride, y_stride);
     for (; row < rows; row++)
         product_tile(1, in, x + row * x_stride, x_stride, panel, start + row * start_stride, start_stride,

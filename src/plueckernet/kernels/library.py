@@ -29,14 +29,15 @@ def _library() -> ctypes.CDLL | None:
     if chosen:
         return ctypes.CDLL(chosen)
     library = ctypes.CDLL(str(general))
-    runnable = [path for path in faster if path.exists()] if library.has_avx2() else []
+    runs = library.has_avx2(), library.has_avx512()
+    runnable = [path for path, can_run in zip(faster, runs, strict=False) if can_run and path.exists()]
     return ctypes.CDLL(str(runnable[-1])) if runnable else library
 
 
 def kind() -> str:
-    """Of the kernels: "avx2", "generic" or "none"."""
+    """Of the kernels: "avx512", "avx2", "generic" or "none"."""
     loaded = _library()
-    return "none" if loaded is None else "avx2" if "-avx2" in loaded._name else "generic"
+    return "none" if loaded is None else next((k for k in ("avx512", "avx2") if f"-{k}" in loaded._name), "generic")
 
 
 def compiled(*tensors: Tensor) -> bool:
