@@ -4,6 +4,7 @@
 #define MAX_PATCHES 12
 #define ANGLES_PER_PATCH 1.5f /* about as many lines are compared as with smaller patches, and fewer are stored */
 #define ROUNDING 1e-3f        /* rad */
+#define FAR 1e30f             /* where no line is, in thresholds: its square is infinite */
 
 /* The direction in the middle of a patch, and the cosine of the angle within which lines are near one of its own. */
 static float patch_cone(int patch, int patches, float angle, float middle[3])
@@ -46,14 +47,18 @@ static int fill_columns(DirectionIndex *index, const int32_t *rows, int64_t stri
     if (!index->rows || !index->memory)
         return 1;
     index->columns = columns_in(index->memory, total);
-    for (int patch = 0; patch < patches; patch++)
-        for (int32_t k = 0; k < index->used[patch]; k++) {
+    for (int patch = 0; patch < patches; patch++) {
+        int64_t first = index->start[patch], used = index->used[patch];
+        for (int64_t k = 0; k < used; k++) {
             int32_t row = rows[patch * stride + k];
-            int64_t column = index->start[patch] + k;
-            index->rows[column] = row;
-            set_column(&index->columns, column, anchor + 3 * row, direction + 3 * row,
+            index->rows[first + k] = row;
+            set_column(&index->columns, first + k, anchor + 3 * row, direction + 3 * row,
                        half_length ? half_length[row] : 0, unit);
         }
+        static const float nowhere[3] = {FAR, FAR, FAR}, no_direction[3] = {0, 0, 0};
+        for (int64_t column = first + used; column < index->start[patch + 1]; column++)
+            set_column(&index->columns, column, nowhere, no_direction, 0, 1);
+    }
     return 0;
 }
 

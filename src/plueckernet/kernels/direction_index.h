@@ -7,7 +7,7 @@
 typedef struct {
     int patches;       /* along an edge of a face of a cube */
     int64_t *start;    /* of the columns of each patch */
-    int32_t *used;     /* columns of each patch; those up to a multiple of LANES are not */
+    int32_t *used;     /* columns of each patch; those up to a multiple of LANES are too far away for any residual */
     int32_t *rows;     /* of the line in each column */
     int32_t most_used; /* columns of a patch */
     LineColumns columns;

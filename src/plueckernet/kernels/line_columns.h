@@ -5,8 +5,12 @@
 
 #include "kernels.h"
 
-#define LANES 8           /* counts of columns are multiples of this, so that no loop has a remainder */
-#define COLUMN_FIELDS 7   /* three coordinates of the anchor, three of the direction, the half length */
+#ifdef __AVX512F__
+#define LANES 16 /* counts of columns are multiples of this, so that no loop has a remainder */
+#else
+#define LANES 8
+#endif
+#define COLUMN_FIELDS 7 /* three coordinates of the anchor, three of the direction, the half length */
 
 typedef struct {
     float distance, angle, slope;
@@ -78,36 +82,51 @@ static inline MovedLine moved_line(const float *rotation, const float *translati
 }
 
 /* The flags are constants where this is called, so that each loop has only what it needs. */
+static inline __attribute__((always_inline)) float pair_square(const MovedLine *a, const LineColumns *columns, int64_t j,
+                                                               const Threshold *threshold, float weight, int segments,
+                                                               int special)
+{
+    float dx = columns->dx[j], dy = columns->dy[j], dz = columns->dz[j];
+    float ox = columns->x[j] - a->x, oy = columns->y[j] - a->y, oz = columns->z[j] - a->z;
+    float lever = ox * a->dx + oy * a->dy + oz * a->dz, back = ox * dx + oy * dy + oz * dz;
+    float cosine = a->dx * dx + a->dy * dy + a->dz * dz;
+    float value = ox * ox + oy * oy + oz * oz - 0.5f * (lever * lever + back * back);
+    value = value < 0 ? 0 : value; /* NaN stays */
+    if (special)
+        value /= 1 + lever * threshold->slope * (lever * threshold->slope);
+    value += (1 - cosine * cosine) * weight;
+    if (segments) {
+        float gap = fabsf(lever) - (a->half + columns->half[j]);
+        gap = gap < 0 ? 0 : gap;
+        value += gap * gap;
+    }
+    if (special)
+        value = threshold->directed && cosine < 0 ? INFINITY : value;
+    return value;
+}
+
+static inline float angle_weight(const Threshold *threshold)
+{
+    return 1 / (threshold->angle * threshold->angle);
+}
+
 static inline __attribute__((always_inline)) void residual_row_of_kind(const MovedLine *line,
                                                                         const LineColumns *columns, int64_t first,
                                                                         int64_t count, const Threshold *threshold,
                                                                         float *square, int segments, int special)
 {
-    const float *x = columns->x + first, *y = columns->y + first, *z = columns->z + first;
-    const float *dx = columns->dx + first, *dy = columns->dy + first, *dz = columns->dz + first;
-    const float *half = columns->half + first;
     const MovedLine a = *line;
-    const float weight = 1 / (threshold->angle * threshold->angle), slope = threshold->slope;
-    const int directed = threshold->directed;
+    const LineColumns own = *columns;
+    const Threshold limit = *threshold;
+    const float weight = angle_weight(threshold);
 #pragma omp simd
-    for (int64_t j = 0; j < count; j++) {
-        float ox = x[j] - a.x, oy = y[j] - a.y, oz = z[j] - a.z;
-        float lever = ox * a.dx + oy * a.dy + oz * a.dz, back = ox * dx[j] + oy * dy[j] + oz * dz[j];
-        float cosine = a.dx * dx[j] + a.dy * dy[j] + a.dz * dz[j];
-        float value = ox * ox + oy * oy + oz * oz - 0.5f * (lever * lever + back * back);
-        value = value < 0 ? 0 : value; /* NaN stays */
-        if (special)
-            value /= 1 + lever * slope * (lever * slope);
-        value += (1 - cosine * cosine) * weight;
-        if (segments) {
-            float gap = fabsf(lever) - (a.half + half[j]);
-            gap = gap < 0 ? 0 : gap;
-            value += gap * gap;
-        }
-        if (special)
-            value = directed && cosine < 0 ? INFINITY : value;
-        square[j] = value;
-    }
+    for (int64_t j = 0; j < count; j++)
+        square[j] = pair_square(&a, &own, first + j, &limit, weight, segments, special);
+}
+
+static inline int is_special(const Threshold *threshold)
+{
+    return threshold->directed || threshold->slope != 0;
 }
 
 /* Squared residuals, in thresholds, of a moved line and `used` columns; those up to a multiple of LANES are infinite. */
@@ -115,7 +134,7 @@ static inline void residual_row(const MovedLine *line, const LineColumns *column
                                 const Threshold *threshold, int segments, float *square)
 {
     int64_t count = padded_count(used);
-    int special = threshold->directed || threshold->slope != 0;
+    int special = is_special(threshold);
     if (segments && special)
         residual_row_of_kind(line, columns, first, count, threshold, square, 1, 1);
     else if (segments)

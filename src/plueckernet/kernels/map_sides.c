@@ -274,28 +274,70 @@ static void keep_best(const float *square, const int32_t *rows, int32_t count, f
     }
 }
 
+/* The patches of moved lines in the directions of the other map. */
+static void find_patches(Sample *sample, const DirectionIndex *index)
+{
+    LineColumns moved = sample->moved;
+    const int patches = index->patches;
+#pragma omp simd
+    for (int64_t k = 0; k < sample->padded; k++)
+        sample->cell[k] = (uint32_t)direction_patch(moved.dx[k], moved.dy[k], moved.dz[k], patches);
+}
+
+/* The least squared residual of a moved line and lines of a patch, those that fill its last lanes included; all of them
+   go to `square`, unless that is NULL. What is constant where this is called decides which loop there is. */
+static inline __attribute__((always_inline)) float least_of_patch(const MovedLine *line, const DirectionIndex *index,
+                                                                   uint32_t patch, const Threshold *threshold,
+                                                                   float *square, int special)
+{
+    const MovedLine a = *line;
+    const LineColumns columns = index->columns;
+    const Threshold limit = *threshold;
+    const float weight = angle_weight(threshold);
+    int64_t first = index->start[patch], count = index->start[patch + 1] - first;
+    float least = INFINITY;
+#pragma omp simd reduction(min : least)
+    for (int64_t j = 0; j < count; j++) {
+        float value = pair_square(&a, &columns, first + j, &limit, weight, 0, special);
+        least = value < least ? value : least;
+        if (square)
+            square[j] = value;
+    }
+    return least;
+}
+
 /* Infinite lines of a sample that a pose explains; if `other_best` is there, it becomes the squared residual of each
    line of the other map and its best partner in the sample. */
-static float count_infinite(Sample *sample, const float *rotation, const float *translation, const MapSide *other,
-                            float *other_best)
+static inline __attribute__((always_inline)) float count_infinite_of_kind(Sample *sample, const MapSide *other,
+                                                                           float *other_best, int special)
 {
     const DirectionIndex *index = &other->index;
     const float unit = 1 / other->threshold.distance;
-    double fits = 0;
-    move_sample(sample, rotation, translation);
     LineColumns moved = sample->moved;
+    double fits = 0;
     for (int64_t k = 0; k < sample->count; k++) {
         MovedLine line = {moved.x[k] * unit, moved.y[k] * unit, moved.z[k] * unit,
                           moved.dx[k],       moved.dy[k],       moved.dz[k],       0};
-        int patch = direction_patch(line.dx, line.dy, line.dz, index->patches);
-        int64_t first = index->start[patch];
-        residual_row(&line, &index->columns, first, index->used[patch], &other->threshold, 0, sample->square);
-        float least = smallest(sample->square, padded_count(index->used[patch]));
+        uint32_t patch = sample->cell[k];
+        float *square = other_best ? sample->square : NULL;
+        float least = least_of_patch(&line, index, patch, &other->threshold, square, special);
         fits += (double)fit_of(least);
         if (other_best && least < 1)
-            keep_best(sample->square, index->rows + first, index->used[patch], other_best);
+            keep_best(square, index->rows + index->start[patch], index->used[patch], other_best);
     }
     return (float)fits;
+}
+
+static float count_infinite(Sample *sample, const float *rotation, const float *translation, const MapSide *other,
+                            float *other_best)
+{
+    move_sample(sample, rotation, translation);
+    find_patches(sample, &other->index);
+    if (is_special(&other->threshold))
+        return other_best ? count_infinite_of_kind(sample, other, other_best, 1)
+                          : count_infinite_of_kind(sample, other, NULL, 1);
+    return other_best ? count_infinite_of_kind(sample, other, other_best, 0)
+                      : count_infinite_of_kind(sample, other, NULL, 0);
 }
 
 static void invert(const float *r, const float *t, float rotation[9], float translation[3])
