@@ -17,6 +17,8 @@ from plueckernet.geometry.pose import Pose, Similarity
 from plueckernet.geometry.residuals import residual_norms
 from plueckernet.geometry.similarity import Transform, motion_from_matrix
 from plueckernet.io.inputs import LinesLike, as_lines
+from plueckernet.kernels.library import compiled
+from plueckernet.kernels.pair_distances import PlacedLines, distances_and_sines
 
 Coincidence = tuple[Int[Tensor, "k 2"], Float[Tensor, "k 2"]]
 """Rows of source and target, and for each pair the distance in map units and the angle in degrees."""
@@ -77,7 +79,11 @@ def suggested_inlier_distance(source: LineSet, target: LineSet) -> float:
 
 def pair_distances(pose: Pose, rows: Int[Tensor, "k 2"], maps: MapPair) -> Float[Tensor, "k 2"]:
     """Distance in map units and angle in degrees of pairs of lines under a normalized pose."""
-    source, target = ((side.lines.direction, side.anchor) for side in (maps.all_source, maps.all_target))
-    chosen = [tensor[rows[:, 0]] for tensor in source], [tensor[rows[:, 1]] for tensor in target]
-    distance, sine = residual_norms(pose, *chosen[0], *chosen[1])
+    source, target = (PlacedLines(side.lines.direction, side.anchor) for side in (maps.all_source, maps.all_target))
+    tensors = pose.rotation, pose.translation, *source, *target
+    if compiled(*tensors, rows) and all(tensor.dtype == torch.float64 for tensor in tensors):
+        distance, sine = distances_and_sines((pose.rotation, pose.translation), rows, source, target).unbind(-1)
+    else:
+        chosen = [tensor[rows[:, 0]] for tensor in source], [tensor[rows[:, 1]] for tensor in target]
+        distance, sine = residual_norms(pose, *chosen[0], *chosen[1])
     return torch.stack([distance * maps.unit, sine.clamp(max=1).asin().rad2deg()], -1)

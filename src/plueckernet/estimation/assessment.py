@@ -13,6 +13,7 @@ from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.observability import (
     ObservabilitySettings,
     UnobservableMotion,
+    are_all_firm,
     unobservable_motions,
 )
 from plueckernet.estimation.refinement import RefinedCandidate, Refinement
@@ -75,6 +76,8 @@ class Assessment:
         if not self.candidates:
             return ()
         best = self.candidates[0].refinement
+        if are_all_firm(maps.all_target, best.matches[:, 1], settings):
+            return ()
         inliers = maps.original_target(best.matches[:, 1])
         distance = maps.unit * maps.threshold.distance
         motions = unobservable_motions(inliers, maps.original_covariance(best.covariance), distance, settings)

@@ -7,6 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from plueckernet.kernels import information as kernel
+from plueckernet.kernels.library import compiled
+
 _MIN_EIGENVALUE = 1e-9  # of the information with unit diagonal; below it a motion is undetermined
 _UNDETERMINED_VARIANCE = 1e4  # squared map radii and radians, of a motion that no line determines
 
@@ -62,9 +65,11 @@ def weighted_information(
 
 def inverse_information(information: Float[np.ndarray, "6 6"]) -> Float[np.ndarray, "6 6"]:
     """The covariance of the pose; motions that are undetermined get a large variance."""
-    if _is_determined(information):
-        covariance = np.linalg.inv(information)
+    if compiled():
+        covariance = kernel.inverse_information(information, _MIN_EIGENVALUE)
     else:
+        covariance = np.linalg.inv(information) if _is_determined(information) else None
+    if covariance is None:
         covariance = _truncated_inverse(information, _UNDETERMINED_VARIANCE)
     return (covariance + covariance.T) / 2
 

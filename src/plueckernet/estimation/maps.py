@@ -56,12 +56,12 @@ class MapPair:
     @cached_property
     def source(self) -> AnchoredLines:
         """The core of the source."""
-        return self.all_source[self.source_core]
+        return _of_core(self.all_source, self.source_core)
 
     @cached_property
     def target(self) -> AnchoredLines:
         """The core of the target."""
-        return self.all_target[self.target_core]
+        return _of_core(self.all_target, self.target_core)
 
     @cached_property
     def nearby_pairs(self) -> NearbyPairs:
@@ -114,6 +114,8 @@ class MapPair:
 
     def core_rows(self, rows: Int[Tensor, "k 2"]) -> Int[Tensor, "k 2"]:
         """Rows of the cores as rows of all lines."""
+        if not self.has_lines_outside_core:
+            return rows
         return torch.stack([self.source_core[rows[:, 0]], self.target_core[rows[:, 1]]], -1)
 
     def original_target(self, rows: Int[Tensor, " k"]) -> AnchoredLines:
@@ -175,7 +177,7 @@ def normalize_maps(
     cores = [_core(side, max_lines) for side in sides]
     if inlier_distance is None:
         spacings = [
-            line_spacing(side[core], InlierThreshold(1.0, inlier_angle))
+            line_spacing(_of_core(side, core), InlierThreshold(1.0, inlier_angle))
             for side, core in zip(sides, cores, strict=True)
         ]
         distance = _derived_distance(spacings, threshold)
@@ -232,6 +234,11 @@ def _anchored(lines: LineSet, noise_factor: Tensor | None = None) -> AnchoredLin
     """Segments by their midpoints, infinite lines by their points nearest to the origin."""
     half_length = None if lines.endpoints is None else lines.lengths() / 2
     return AnchoredLines(lines, lines.anchors(), half_length, noise_factor)
+
+
+def _of_core(lines: AnchoredLines, core: Int[Tensor, " k"]) -> AnchoredLines:
+    """The lines of a core, whose rows rise: as many as all lines are all lines."""
+    return replace(lines, lines=lines.lines.replaced(ids=core)) if len(core) == len(lines) else lines[core]
 
 
 def _core(lines: AnchoredLines, count: int) -> Int[Tensor, " k"]:

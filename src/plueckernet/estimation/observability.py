@@ -22,11 +22,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from plueckernet.estimation.scoring import AnchoredLines
 from plueckernet.geometry.pose import skew
+from plueckernet.kernels.library import compiled
+from plueckernet.kernels.observability import all_motions_firm
 from plueckernet.settings import check_at_least, check_positive
 
 _MIN_SPREAD = 0.1  # of points across an axis, in their largest spread; a motion that moves no point has no firmness
@@ -133,6 +135,18 @@ class _Motions:
 def firmness(inliers: AnchoredLines) -> Float[Tensor, "6"]:
     """How many inliers resist each of six independent motions, fewest first; zeros if there are no inliers."""
     return _motions(inliers).firmness if len(inliers) else inliers.anchor.new_zeros(6)
+
+
+def are_all_firm(lines: AnchoredLines, rows: Int[Tensor, " k"], settings: ObservabilitySettings) -> bool:
+    """Whether no motion of the given inliers is unobservable; where this is not found out, the answer is no.
+
+    It is the same in any frame and unit.
+    """
+    tensors = lines.anchor, lines.lines.direction
+    if not compiled(*tensors, rows) or any(tensor.dtype != torch.float64 for tensor in tensors):
+        return False
+    least = max(settings.min_firmness, settings.min_rotation_firmness)
+    return all_motions_firm(*tensors, lines.half_length, rows, least)
 
 
 def unobservable_motions(

@@ -52,6 +52,13 @@ def line_spacing(lines: AnchoredLines, threshold: InlierThreshold) -> float:
     device, does not change the inlier threshold.
     """
     count = min(len(lines), SPACING_LINES)
+    arrays = lines.anchor, lines.lines.direction
+    if (
+        compiled(*arrays)
+        and all(array.dtype == torch.float64 for array in arrays)
+        and not (threshold.directed or threshold.slope)
+    ):
+        return kernel.line_spacing(*arrays, lines.half_length, count, (threshold.distance, threshold.angle))
     sample = torch.arange(count, device=lines.anchor.device) * len(lines) // max(1, count)
     nearest = _nearest_others(lines, sample, threshold)
     half_length = None
@@ -64,8 +71,6 @@ def line_spacing(lines: AnchoredLines, threshold: InlierThreshold) -> float:
 
 def _nearest_others(lines: AnchoredLines, rows: Int[Tensor, " k"], threshold: InlierThreshold) -> Int[Tensor, " k"]:
     """The row of the line nearest to each of some lines, other than itself, in single precision."""
-    if compiled(lines.anchor) and not threshold.directed and not threshold.slope:
-        return kernel.nearest_others(line_arrays(lines), rows, threshold.distance, threshold.angle)
     single, nearest = lines.to(torch.float32), []
     identity = Pose.identity(1, dtype=torch.float32, device=str(rows.device))
     for block in rows.split(max(1, 8 * BLOCK_ENTRIES // len(lines))):

@@ -62,17 +62,28 @@ def stray_lines(lines: LineSet) -> Bool[Tensor, " n"] | None:
     """Which lines of one unbatched set are strays; None if there are none."""
     if lines.direction.ndim != 2 or len(lines) < _MIN_LINES:
         return None
-    distance = _distances(lines)
-    radius = float(np.partition(distance, (len(distance) - 1) // 2)[(len(distance) - 1) // 2])  # the median
+    distance, radius, largest = _distances(lines)
+    if not largest > _MIN_RADII * radius or not math.isfinite(radius):
+        return None
     stray = distance > _MIN_RADII * radius
-    count = int(stray.sum())
-    if count == 0 or count > max(_MAX_FEW, _MAX_FRACTION * len(lines)) or not math.isfinite(radius):
+    if int(stray.sum()) > max(_MAX_FEW, _MAX_FRACTION * len(lines)):
         return None
     apart = bool(distance[stray].min() > _MIN_GAP * distance[~stray].max())
     return torch.from_numpy(stray).to(lines.direction.device) if apart and radius > 0 else None
 
 
-def _distances(lines: LineSet) -> Float[np.ndarray, " n"]:
+def _distances(lines: LineSet) -> tuple[Float[np.ndarray, " n"], float, float]:
+    """Distance of each line from the centre that most lines agree on, their median and the largest."""
+    if lines.endpoints is None and lines.direction.dtype == torch.float64 and compiled(lines.direction):
+        centred = centred_distances(lines.direction.detach(), lines.moment.detach())
+        if centred is not None:
+            return centred[0].numpy(), *centred[1:]
+    distance = _computed_distances(lines)
+    half = (len(distance) - 1) // 2
+    return distance, float(np.partition(distance, half)[half]), float(distance.max())
+
+
+def _computed_distances(lines: LineSet) -> Float[np.ndarray, " n"]:
     """Distance of each line from the centre that most lines agree on; of a segment, that of its further end.
 
     In NumPy, wherever the map is: operations are many and on few values.
@@ -82,10 +93,6 @@ def _distances(lines: LineSet) -> Float[np.ndarray, " n"]:
         start, end = np.ascontiguousarray(ends.reshape(-1, 6).T).reshape(2, 3, -1)  # rows are added up much faster
         middle = np.partition((start + end) / 2, half, 1)[:, half, None]
         return np.maximum(_norms(start - middle), _norms(end - middle))
-    if lines.direction.dtype == torch.float64 and compiled(lines.direction):
-        centred = centred_distances(lines.direction.detach(), lines.moment.detach())
-        if centred is not None:
-            return centred.numpy()
     # A line is at the distance |f - P c| from c, with its foot point f and P = I - d d^T, and the centre of some lines
     # solves (sum P) c = sum f.
     d, foot = (values.detach().cpu().numpy().T for values in (lines.direction, lines.footpoints()))  # (3, n)

@@ -137,13 +137,14 @@ class LineSet:
 
         If parallel lines do not determine it, the solution closest to the origin is returned.
         """
-        weight = self._weight()
         if self.endpoints is not None:
+            weight = self._weight()
             return (weight * self.midpoints()).sum(-2) / weight.sum(-2).clamp_min(1)
         d = self.direction
         known = not (d.requires_grad or self.moment.requires_grad) and self.mask is None  # nothing to differentiate
         if known and d.ndim == 2 and d.dtype == self.moment.dtype == torch.float64 and compiled(d, self.moment):
             return line_centre(d, self.moment)
+        weight = self._weight()
         across = torch.eye(3, dtype=d.dtype, device=d.device) - d[..., :, None] * d[..., None, :]
         normal = (weight[..., None] * across).sum(-3)
         return (torch.linalg.pinv(normal, hermitian=True) @ (weight * self.footpoints()).sum(-2)[..., None])[..., 0]

@@ -137,9 +137,19 @@ static double near_limit(const double *distance, int64_t count, double *scratch)
     return first + (place - (double)low) * (second - first);
 }
 
-/* Distances of lines from the centre that most of them agree on. Returns 0, or 1 if they are not finite or there was
-   no memory. */
-KERNEL int centred_distances(int64_t count, const double *direction, const double *moment, double *distance)
+/* The median, the smaller of two, and the largest of the distances. */
+static void summarize(const double *distance, int64_t count, double *scratch, double summary[2])
+{
+    memcpy(scratch, distance, sizeof(double) * (size_t)count);
+    summary[0] = summary[1] = count > 0 ? selected(scratch, count, (count - 1) / 2) : 0;
+    for (int64_t i = 0; i < count; i++)
+        summary[1] = distance[i] > summary[1] ? distance[i] : summary[1];
+}
+
+/* Distances of lines from the centre that most of them agree on, and their median and the largest in `summary`.
+   Returns 0, or 1 if they are not finite or there was no memory. */
+KERNEL int centred_distances(int64_t count, const double *direction, const double *moment, double *distance,
+                             double summary[2])
 {
     double centre[3], last = INFINITY, limit = INFINITY, *scratch = malloc(sizeof(double) * (size_t)(count + 1));
     if (!scratch)
@@ -161,6 +171,11 @@ KERNEL int centred_distances(int64_t count, const double *direction, const doubl
         if (limit == last) /* as will be all that follow */
             break;
     }
+    int finite = 1;
+    for (int64_t i = 0; i < count; i++)
+        finite &= distance[i] < INFINITY;
+    if (finite)
+        summarize(distance, count, scratch, summary);
     free(scratch);
-    return 0;
+    return !finite;
 }

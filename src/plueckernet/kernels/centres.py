@@ -11,7 +11,7 @@ from torch import Tensor
 from plueckernet.kernels.library import INTEGER, POINTER, function
 
 _line_centre = function("line_centre", INTEGER, POINTER, POINTER, POINTER)
-_centred_distances = function("centred_distances", INTEGER, POINTER, POINTER, POINTER, result=ctypes.c_int)
+_centred_distances = function("centred_distances", INTEGER, *(POINTER,) * 4, result=ctypes.c_int)
 
 
 def line_centre(direction: Float[Tensor, "n 3"], moment: Float[Tensor, "n 3"]) -> Float[Tensor, "3"]:
@@ -22,9 +22,15 @@ def line_centre(direction: Float[Tensor, "n 3"], moment: Float[Tensor, "n 3"]) -
     return centre
 
 
-def centred_distances(direction: Float[Tensor, "n 3"], moment: Float[Tensor, "n 3"]) -> Float[Tensor, " n"] | None:
-    """Distances of infinite lines from the centre that most of them agree on; None if they are not finite."""
+def centred_distances(
+    direction: Float[Tensor, "n 3"], moment: Float[Tensor, "n 3"]
+) -> tuple[Float[Tensor, " n"], float, float] | None:
+    """Distances of infinite lines from the centre that most of them agree on, their median and the largest.
+
+    None if they are not finite.
+    """
     direction, moment = direction.contiguous(), moment.contiguous()
-    distance = torch.empty(len(direction), dtype=torch.float64)
-    failed = _centred_distances()(len(direction), direction.data_ptr(), moment.data_ptr(), distance.data_ptr())
-    return None if failed else distance
+    distance, summary = torch.empty(len(direction), dtype=torch.float64), (ctypes.c_double * 2)()
+    pointers = direction.data_ptr(), moment.data_ptr(), distance.data_ptr()
+    failed = _centred_distances()(len(direction), *pointers, ctypes.addressof(summary))
+    return None if failed else (distance, summary[0], summary[1])

@@ -79,9 +79,53 @@ KERNEL int best_partners(int64_t poses, const float *rotation, const float *tran
     return 0;
 }
 
+/* Lines of a map in double precision; infinite lines have no half lengths. */
+typedef struct {
+    int64_t count;
+    const double *anchor, *direction, *half_length;
+} PreciseLines;
+
+/* The squared residual of two lines without cancellation: row_squares() of estimation/scoring.py. */
+static double row_square(const PreciseLines *lines, int64_t i, int64_t j, double distance, double angle)
+{
+    const double *d = lines->direction + 3 * i, *e = lines->direction + 3 * j;
+    double lever = 0, back = 0, square = 0, turn = 0;
+    for (int k = 0; k < 3; k++) {
+        double offset = (lines->anchor[3 * j + k] - lines->anchor[3 * i + k]) / distance;
+        double cross = d[(k + 1) % 3] * e[(k + 2) % 3] - d[(k + 2) % 3] * e[(k + 1) % 3];
+        lever += offset * d[k];
+        back += offset * e[k];
+        square += offset * offset;
+        turn += cross * cross;
+    }
+    square -= 0.5 * lever * lever + 0.5 * back * back;
+    square = square < 0 ? 0 : square; /* NaN stays */
+    if (lines->half_length) {
+        double gap = fabs(lever) - (lines->half_length[i] + lines->half_length[j]) / distance;
+        square += gap > 0 ? gap * gap : 0;
+    }
+    return square + turn / (angle * angle);
+}
+
+static int compare_doubles(const void *first, const void *second)
+{
+    double a = *(const double *)first, b = *(const double *)second;
+    return (a > b) - (a < b);
+}
+
+/* The median, the smaller of two, which is NaN if a value is; the values change their order. */
+static double median_of(double *values, int64_t count)
+{
+    for (int64_t k = 0; k < count; k++)
+        if (isnan(values[k]))
+            return values[k];
+    qsort(values, (size_t)count, sizeof(double), compare_doubles);
+    return count > 0 ? values[(count - 1) / 2] : NAN;
+}
+
 /* The row of the line nearest to each of some lines of a map, other than itself. Returns 0, or 1 if there was no
    memory. */
-KERNEL int nearest_others(int64_t count, const float *anchor, const float *direction, const float *half_length,
+static int nearest_others(int64_t count, const float *anchor, const float *direction, const float *half_length,
                           int64_t row_count, const int64_t *rows, float distance, float angle, int64_t *nearest)
 {
     static const float turn[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1}, shift[3] = {0, 0, 0};
@@ -103,4 +147,42 @@ KERNEL int nearest_others(int64_t count, const float *anchor, const float *direc
     }
     free(memory);
     return 0;
+}
+
+/* Lines in single precision in `memory`, which has room for seven numbers a line. */
+static Lines in_single_precision(const PreciseLines *lines, float *memory)
+{
+    int64_t count = lines->count;
+    for (int64_t i = 0; i < 3 * count; i++) {
+        memory[i] = (float)lines->anchor[i];
+        memory[3 * count + i] = (float)lines->direction[i];
+    }
+    for (int64_t i = 0; i < count && lines->half_length; i++)
+        memory[6 * count + i] = (float)lines->half_length[i];
+    return (Lines){count, memory, memory + 3 * count, lines->half_length ? memory + 6 * count : NULL};
+}
+
+/* The median residual of `sampled` lines, spread evenly, and of the line nearest to each; NaN without memory. */
+KERNEL double line_spacing(int64_t count, const double *anchor, const double *direction, const double *half_length,
+                           int64_t sampled, double distance, double angle)
+{
+    PreciseLines lines = {count, anchor, direction, half_length};
+    float *memory = malloc(sizeof(float) * (size_t)(7 * count + 1));
+    int64_t *rows = malloc(sizeof(int64_t) * (size_t)(2 * sampled + 1)), *nearest = rows + sampled;
+    double *squares = malloc(sizeof(double) * (size_t)(sampled + 1)), spacing = NAN;
+    if (memory && rows && squares) {
+        Lines single = in_single_precision(&lines, memory);
+        for (int64_t k = 0; k < sampled; k++)
+            rows[k] = k * count / sampled;
+        if (!nearest_others(count, single.anchor, single.direction, single.half_length, sampled, rows, (float)distance,
+                            (float)angle, nearest)) {
+            for (int64_t k = 0; k < sampled; k++)
+                squares[k] = row_square(&lines, rows[k], nearest[k], distance, angle);
+            spacing = sqrt(median_of(squares, sampled));
+        }
+    }
+    free(memory);
+    free(rows);
+    free(squares);
+    return spacing;
 }

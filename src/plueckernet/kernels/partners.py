@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from plueckernet.kernels.library import FLOAT, INTEGER, POINTER, function
+from plueckernet.kernels.library import DOUBLE, FLOAT, INTEGER, POINTER, function
 
 _LINES = INTEGER, POINTER, POINTER, POINTER
 _THRESHOLD = FLOAT, FLOAT, FLOAT, ctypes.c_int
@@ -22,10 +22,7 @@ _best_partners = function(
     *(POINTER, POINTER, POINTER, POINTER),
     result=ctypes.c_int,
 )
-
-_nearest_others = function(
-    "nearest_others", *_LINES, *(INTEGER, POINTER), *(FLOAT, FLOAT, POINTER), result=ctypes.c_int
-)
+_line_spacing = function("line_spacing", *_LINES, INTEGER, DOUBLE, DOUBLE, result=DOUBLE)
 
 
 class LineArrays(NamedTuple):
@@ -94,12 +91,14 @@ def _call(
         raise MemoryError
 
 
-def nearest_others(lines: LineArrays, rows: Int[Tensor, " k"], distance: float, angle: float) -> Int[Tensor, " k"]:
-    """The row of the line nearest to each of some lines, other than itself."""
-    arrays = [None if tensor is None else tensor.contiguous() for tensor in lines]
-    pointers = [None if tensor is None else tensor.data_ptr() for tensor in arrays]
-    rows, nearest = rows.contiguous(), torch.empty_like(rows)
-    counted = (len(lines.anchor), *pointers, len(rows), rows.data_ptr())
-    if _nearest_others()(*counted, distance, angle, nearest.data_ptr()):
-        raise MemoryError
-    return nearest
+def line_spacing(
+    anchor: Float[Tensor, "n 3"],
+    direction: Float[Tensor, "n 3"],
+    half_length: Float[Tensor, " n"] | None,
+    sampled: int,
+    limits: tuple[float, float],
+) -> float:
+    """Median residual of so many lines, in double precision, and the nearest other one; limits: distance and angle."""
+    arrays = [None if values is None else values.contiguous() for values in (anchor, direction, half_length)]
+    pointers = (None if values is None else values.data_ptr() for values in arrays)
+    return float(_line_spacing()(len(anchor), *pointers, sampled, *limits))
