@@ -126,17 +126,22 @@ static void complete(const LineSet *set)
     }
 }
 
-/* The squared distance of a line to its neighbour of the given rank; the line itself has rank 0. */
-static double neighbour_square(const LineSet *set, int64_t line, int rank)
+/* The squared distance of a line to its neighbour of the given rank; the line itself has rank 0. `squares` has room for
+   those to all lines. */
+static double neighbour_square(const LineSet *set, int64_t line, int rank, double *squares)
 {
     int64_t n = set->n;
     const double *p = set->anchor;
     double nearest[SCALE_NEIGHBOUR + 1];
     for (int k = 0; k <= rank; k++)
         nearest[k] = INFINITY;
+#pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         double x = p[i] - p[line], y = p[n + i] - p[n + line], z = p[2 * n + i] - p[2 * n + line];
-        double square = x * x + y * y + z * z;
+        squares[i] = x * x + y * y + z * z;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        double square = squares[i];
         if (!(square < nearest[rank]))
             continue;
         int k = rank;
@@ -155,12 +160,12 @@ static int compare(const void *first, const void *second)
 
 /* The median over lines of the distance to a neighbour; -1 if there is none. Where a set has fewer lines than the rank
    asks for, padding stands for the rest, if there is any: it is at the centre. */
-static double typical_distance(const LineSet *set, int64_t padded_lines, double *distances)
+static double typical_distance(const LineSet *set, int64_t padded_lines, double *distances, double *squares)
 {
     int rank = padded_lines - 1 < SCALE_NEIGHBOUR ? (int)padded_lines - 1 : SCALE_NEIGHBOUR;
     double extent = 0;
     for (int64_t i = 0; i < set->n; i++) {
-        distances[i] = sqrt(set->n > rank ? neighbour_square(set, i, rank) : set->square[i]);
+        distances[i] = sqrt(set->n > rank ? neighbour_square(set, i, rank, squares) : set->square[i]);
         extent = set->square[i] > extent ? set->square[i] : extent;
     }
     qsort(distances, set->n, sizeof(double), compare);
@@ -237,7 +242,7 @@ static void line_layers(const Encoder *encoder, int64_t lines, const float *rows
 
 /* Centres the lines of a set; returns their typical distance. */
 static double place_set(const Encoder *encoder, const LineSet *set, const double *direction, int64_t padded_lines,
-                        double *distances)
+                        double *distances, double *squares)
 {
     for (int64_t i = 0; i < set->n; i++)
         store(set->direction, set->n, i, direction + 3 * i);
@@ -246,7 +251,7 @@ static double place_set(const Encoder *encoder, const LineSet *set, const double
     else
         anchor_infinite(set);
     complete(set);
-    return encoder->is_joint ? typical_distance(set, padded_lines, distances) : -1;
+    return encoder->is_joint ? typical_distance(set, padded_lines, distances, squares) : -1;
 }
 
 /* Encodes an even number of sets, sources first: set s has the lines from ends[s] to ends[s + 1], of which there are
@@ -258,13 +263,13 @@ KERNEL int32_t encode_lines(const Encoder *encoder, int64_t sets, const int64_t 
     int64_t lines = ends[sets], c = encoder->channels, numbers = encoder->is_segment ? 6 : 3;
     EdgeSizes sizes = encoder->edge_sizes;
     int64_t averages = sizes.radii * sizes.width, stride = averages + 2 * encoder->radial;
-    double *planes = malloc(sizeof(double) * ((COORDINATES + 1) * lines + sets + 1));
+    double *planes = malloc(sizeof(double) * ((COORDINATES + 2) * lines + sets + 1));
     float *rows = malloc(sizeof(float) * (lines * stride + ROWS * (padded(2 * c) + padded(c))));
     int failed = !planes || !rows;
-    double *distances = planes + COORDINATES * lines, *typical = distances + lines;
+    double *distances = planes + COORDINATES * lines, *squares = distances + lines, *typical = squares + lines;
     for (int64_t s = 0; s < sets && !failed; s++) {
         LineSet set = set_of(planes + COORDINATES * ends[s], points + numbers * ends[s], ends[s + 1] - ends[s]);
-        typical[s] = place_set(encoder, &set, direction + 3 * ends[s], padded_lines, distances);
+        typical[s] = place_set(encoder, &set, direction + 3 * ends[s], padded_lines, distances, squares);
     }
     for (int64_t s = 0; s < sets && !failed; s++) {
         LineSet set = set_of(planes + COORDINATES * ends[s], points + numbers * ends[s], ends[s + 1] - ends[s]);

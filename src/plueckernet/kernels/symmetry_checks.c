@@ -99,21 +99,37 @@ static int sort_lines(SortedLines *sorted, const GivenLines *given, const Inlier
     return ready;
 }
 
+/* Lower the least squared residuals to those of `count` lines from `start` on. */
+static inline __attribute__((always_inline)) void keep_least(const MovedLine *moved, const MapLines *lines,
+                                                              int64_t start, int count, ResidualKind kind,
+                                                              float least[BLOCK_LINES])
+{
+#pragma omp simd
+    for (int j = 0; j < count; j++) {
+        float square = pair_square(moved, lines, start + j, kind);
+        least[j] = square < least[j] ? square : least[j];
+    }
+}
+
 /* The squared residual of a moved line and its best partner; anything above one if it has none. */
 static inline float smallest_square(const MovedLine *moved, const SortedLines *sorted, ResidualKind kind)
 {
     const MapLines *lines = &sorted->lines;
-    float best = INFINITY;
+    float least[BLOCK_LINES], best = INFINITY;
+    for (int j = 0; j < BLOCK_LINES; j++)
+        least[j] = INFINITY;
     for (int64_t b = 0; b < sorted->block_count; b++) {
         if (fabsf(dot3(sorted->blocks[b].axis, moved->direction)) < sorted->blocks[b].min_cosine)
             continue;
-        int64_t start = b * BLOCK_LINES, stop = start + BLOCK_LINES < lines->count ? start + BLOCK_LINES : lines->count;
-#pragma omp simd reduction(min : best)
-        for (int64_t j = start; j < stop; j++) {
-            float square = pair_square(moved, lines, j, kind);
-            best = square < best ? square : best;
-        }
+        int64_t start = b * BLOCK_LINES, rest = lines->count - start;
+        if (rest >= BLOCK_LINES)
+            keep_least(moved, lines, start, BLOCK_LINES, kind, least);
+        else
+            keep_least(moved, lines, start, (int)rest, kind, least);
     }
+#pragma omp simd reduction(min : best)
+    for (int j = 0; j < BLOCK_LINES; j++)
+        best = least[j] < best ? least[j] : best;
     return best;
 }
 

@@ -229,17 +229,12 @@ static inline void nearest_rotation(double m[3][3], double min_second, float *ro
 /* The first place of a value among `n`, or the last place if it is nowhere. */
 static inline int64_t place_of(float value, const float *values, int64_t n)
 {
-    int64_t place = 0;
-    for (int there = 0; place + 32 <= n; place += 32) {
-#pragma omp simd reduction(| : there)
-        for (int64_t j = place; j < place + 32; j++)
-            there |= values[j] == value;
-        if (there)
-            break;
+    int32_t place = (int32_t)n - 1;
+#pragma omp simd reduction(min : place)
+    for (int32_t j = 0; j < (int32_t)n; j++) {
+        int32_t candidate = values[j] == value ? j : (int32_t)n - 1;
+        place = candidate < place ? candidate : place;
     }
-    place = place < n ? place : n - 1;
-    while (place < n - 1 && values[place] != value)
-        place++;
     return place;
 }
 
