@@ -18,7 +18,7 @@ from plueckernet.geometry.residuals import residual_norms
 from plueckernet.geometry.similarity import Transform, motion_from_matrix
 from plueckernet.io.inputs import LinesLike, as_lines
 from plueckernet.kernels.library import compiled
-from plueckernet.kernels.pair_distances import PlacedLines, distances_and_sines
+from plueckernet.kernels.pair_distances import PlacedLines, distances_and_angles
 
 Coincidence = tuple[Int[Tensor, "k 2"], Float[Tensor, "k 2"]]
 """Rows of source and target, and for each pair the distance in map units and the angle in degrees."""
@@ -82,8 +82,7 @@ def pair_distances(pose: Pose, rows: Int[Tensor, "k 2"], maps: MapPair) -> Float
     source, target = (PlacedLines(side.lines.direction, side.anchor) for side in (maps.all_source, maps.all_target))
     tensors = pose.rotation, pose.translation, *source, *target
     if compiled(*tensors, rows) and all(tensor.dtype == torch.float64 for tensor in tensors):
-        distance, sine = distances_and_sines((pose.rotation, pose.translation), rows, source, target).unbind(-1)
-    else:
-        chosen = [tensor[rows[:, 0]] for tensor in source], [tensor[rows[:, 1]] for tensor in target]
-        distance, sine = residual_norms(pose, *chosen[0], *chosen[1])
+        return distances_and_angles((pose.rotation, pose.translation), rows, source, target, maps.unit)
+    chosen = [tensor[rows[:, 0]] for tensor in source], [tensor[rows[:, 1]] for tensor in target]
+    distance, sine = residual_norms(pose, *chosen[0], *chosen[1])
     return torch.stack([distance * maps.unit, sine.clamp(max=1).asin().rad2deg()], -1)

@@ -1,4 +1,4 @@
-"""Covariances, firmness and distances of pairs are those of NumPy and PyTorch."""
+"""What takes a kernel a few microseconds, such as covariances and extents, is what NumPy and PyTorch compute."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 from tests.estimation.lines_for_tests import matched_lines
 
 from plueckernet import coincidence
-from plueckernet.estimation import gauss_newton, observability
+from plueckernet.estimation import consistency, extents, gauss_newton, matching, observability
 from plueckernet.estimation.maps import normalize_maps
 from plueckernet.estimation.observability import ObservabilitySettings, are_all_firm, firmness
 from plueckernet.estimation.scoring import AnchoredLines
@@ -91,3 +91,53 @@ def test_distances_of_pairs_are_those_of_tensors(count, monkeypatch):
             patch.setattr(coincidence, "compiled", lambda *_: False)
             expected = coincidence.pair_distances(motion, rows, maps)
         torch.testing.assert_close(distances, expected, rtol=1e-9, atol=1e-9)
+
+
+def log_probability(kind: str) -> torch.Tensor:
+    values = 5 * torch.randn(40, 30, generator=torch.Generator().manual_seed(2)) - 5
+    if kind == "broken":
+        values[3], values[4, ::2], values[5] = torch.nan, torch.inf, -torch.inf
+    if kind == "alike":
+        values = values.round()
+    return values[:, :0] if kind == "empty" else values
+
+
+@pytest.mark.parametrize("kind", ["random", "broken", "alike", "empty"])
+@pytest.mark.parametrize("limit", [1, 800, 5000])
+def test_putative_matches_are_those_of_tensors(kind, limit, monkeypatch):
+    values = log_probability(kind)
+    ours = matching.putative_matches(values, limit)
+    monkeypatch.setattr(matching, "compiled", lambda *_: False)
+    theirs = matching.putative_matches(values, limit)
+    assert torch.equal(ours.probability, theirs.probability)
+    if kind == "random":
+        assert torch.equal(ours.source, theirs.source)
+        assert torch.equal(ours.target, theirs.target)
+    places = ours.source * values.shape[1] + ours.target
+    assert len(set(places.tolist())) == len(places) == min(limit, values.numel())
+    rest = values.nan_to_num(nan=-torch.inf, posinf=-torch.inf, neginf=-torch.inf).exp().double()
+    assert torch.equal(rest[ours.source, ours.target], ours.probability)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 200])
+def test_weights_of_draws_are_those_of_tensors(count, monkeypatch):
+    generator = torch.Generator().manual_seed(3)
+    support = (torch.rand(count, count, generator=generator) * 20).round() * (torch.arange(count) % 7 > 0)
+    graph = consistency.MatchGraph(support + support.mT, torch.rand(count, generator=generator))
+    for given in (graph, consistency.MatchGraph(0 * graph.support, graph.probability)):
+        ours = given.draw_weights()
+        with monkeypatch.context() as patch:
+            patch.setattr(consistency, "compiled", lambda *_: False)
+            torch.testing.assert_close(ours, given.draw_weights(), rtol=1e-5, atol=1e-30)
+
+
+@pytest.mark.parametrize("kind", ["random", "parallel", "through one point"])
+@pytest.mark.parametrize("count", [1, 2, 60])
+def test_the_extent_of_lines_is_that_of_tensors(kind, count, monkeypatch):
+    lines = inliers(kind).lines[torch.arange(count)]
+    ours = extents._Sizes.of(lines, segments=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(extents, "compiled", lambda *_: False)
+        theirs = extents._Sizes.of(lines, segments=False)
+    assert ours.extent == pytest.approx(theirs.extent, rel=1e-9, abs=1e-9)
+    assert ours.lengths == pytest.approx(theirs.lengths, rel=1e-9, abs=1e-9, nan_ok=True)

@@ -13,8 +13,11 @@ from plueckernet.errors import InputError
 from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines, InlierThreshold, RowScorer
 from plueckernet.geometry.invariants import pairwise_invariants
 from plueckernet.geometry.lines import LineSet
+from plueckernet.kernels.drawing import draw_weights as compiled_weights
 from plueckernet.kernels.hypotheses import match_support as compiled_support
 from plueckernet.kernels.library import compiled
+
+_ITERATIONS = 4  # towards the leading eigenvector
 
 
 def compatibility(source: AnchoredLines, target: AnchoredLines, threshold: InlierThreshold) -> Float[Tensor, "k k"]:
@@ -64,11 +67,13 @@ class MatchGraph:
 
     def draw_weights(self) -> Float[Tensor, "k k"]:
         """The weight of each pair in a random draw: large in the largest consistent group."""
+        if self.support.dtype == torch.float32 and compiled(self.support, self.probability):
+            return compiled_weights(self.support, self.probability, _ITERATIONS)
         strength = match_support(self.support) * self.probability
         return (self.support * strength[:, None]).mul_(strength)
 
 
-def match_support(support: Float[Tensor, "k k"], iterations: int = 4) -> Float[Tensor, " k"]:
+def match_support(support: Float[Tensor, "k k"], iterations: int = _ITERATIONS) -> Float[Tensor, " k"]:
     """How strongly each match belongs to the largest consistent group: roughly the leading eigenvector, of length 1."""
     scale = 1 / max(1, len(support)) ** 2  # keeps the weights below one
     weight = support.sum(-1).mul_(scale)

@@ -16,6 +16,8 @@ from torch import Tensor
 
 from plueckernet.estimation.strays import quantile
 from plueckernet.geometry.lines import LineSet
+from plueckernet.kernels.centres import line_extent
+from plueckernet.kernels.library import compiled
 
 _MAX_SAMPLED = 100  # lines whose spacing is measured; the median of so many is accurate to a few percent
 _NEIGHBOUR = 4  # spacing is the distance to this neighbour; the first one is often a copy of the line
@@ -130,7 +132,6 @@ class _Sizes:
     """How large a map is."""
 
     lines: LineSet
-    anchors: Float[Tensor, "n 3"]
     extent: float
     length: float | None  # of the segments in which half of the total length is; None if it was not asked for
 
@@ -138,22 +139,30 @@ class _Sizes:
     def of(cls, lines: LineSet, segments: bool) -> _Sizes:
         """Of segments or, if it is said so, of lines without ends."""
         lines = lines.to("cpu").to(torch.float64)
-        lines = (lines if segments else lines.infinite()).shifted(lines.centre())
-        anchors = lines.anchors()
-        extent = quantile(torch.linalg.vector_norm(anchors, dim=-1).numpy(), _EXTENT_QUANTILE)
+        if lines.endpoints is None and compiled(lines.direction):
+            return _Sizes(lines, line_extent(lines.direction.detach(), lines.moment.detach(), _EXTENT_QUANTILE), None)
+        centred = _centred(lines, segments)
+        extent = quantile(torch.linalg.vector_norm(centred.anchors(), dim=-1).numpy(), _EXTENT_QUANTILE)
         if not segments:
-            return _Sizes(lines, anchors, extent, None)
-        lengths = lines.lengths().sort().values
+            return _Sizes(lines, extent, None)
+        lengths = centred.lengths().sort().values
         half = int(torch.searchsorted(lengths.cumsum(0), lengths.sum() / 2))
-        return _Sizes(lines, anchors, extent, float(lengths[half]))
+        return _Sizes(lines, extent, float(lengths[half]))
 
     @property
     def lengths(self) -> list[float]:
         """Extent and spacing and, of segments, their length."""
+        centred = _centred(self.lines, self.length is not None)
+        anchors = centred.anchors()
         if self.length is not None:
-            return [self.extent, _spacing(torch.cdist(_sample(self.anchors), self.anchors)), self.length]
-        spacing = _spacing(_line_distances(self.lines, self.anchors))
+            return [self.extent, _spacing(torch.cdist(_sample(anchors), anchors)), self.length]
+        spacing = _spacing(_line_distances(centred, anchors))
         return [self.extent, spacing if spacing > _MIN_RELATIVE_SPACING * self.extent else math.nan]
+
+
+def _centred(lines: LineSet, segments: bool) -> LineSet:
+    """Segments or, if it is said so, lines without ends, about their centre."""
+    return (lines if segments else lines.infinite()).shifted(lines.centre())
 
 
 def _line_distances(lines: LineSet, footpoints: Float[Tensor, "n 3"]) -> Float[Tensor, "s n"]:

@@ -65,11 +65,12 @@ def weighted_information(
 
 def inverse_information(information: Float[np.ndarray, "6 6"]) -> Float[np.ndarray, "6 6"]:
     """The covariance of the pose; motions that are undetermined get a large variance."""
-    if compiled():
-        covariance = kernel.inverse_information(information, _MIN_EIGENVALUE)
+    inverse = kernel.inverse_information(information, _MIN_EIGENVALUE) if compiled() else None
+    if inverse is not None:
+        return inverse
+    if _is_determined(information):
+        covariance = np.linalg.inv(information)
     else:
-        covariance = np.linalg.inv(information) if _is_determined(information) else None
-    if covariance is None:
         covariance = _truncated_inverse(information, _UNDETERMINED_VARIANCE)
     return (covariance + covariance.T) / 2
 

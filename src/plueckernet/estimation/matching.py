@@ -17,6 +17,8 @@ from torch.nn.functional import normalize
 
 from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines
 from plueckernet.geometry.invariants import pairwise_invariants
+from plueckernet.kernels.library import compiled
+from plueckernet.kernels.matching import largest_entries
 from plueckernet.settings import check_at_least, check_positive
 
 # Largest exponent of a bin. The product of three such bins stays above the subnormal numbers, which are ten times
@@ -82,6 +84,9 @@ def match_log_probability(
 
 def putative_matches(log_probability: Float[Tensor, "m n"], limit: int) -> Matches:
     """The ``limit`` most probable pairs; what a matcher could not compute is no match."""
+    if log_probability.dtype == torch.float32 and log_probability.numel() < 2**31 and compiled(log_probability):
+        value, source, target = largest_entries(log_probability.detach(), limit)
+        return Matches(source, target, value.exp().double())
     log_probability = log_probability.nan_to_num(nan=-math.inf, posinf=-math.inf, neginf=-math.inf)
     value, index = log_probability.flatten().topk(min(limit, log_probability.numel()))
     columns = max(1, log_probability.shape[1])

@@ -127,10 +127,10 @@ static double selected(double *values, int64_t count, int64_t place)
     return values[place];
 }
 
-/* The distance of the furthest line of the near ones. */
-static double near_limit(const double *distance, int64_t count, double *scratch)
+/* The distance below which a fraction of them is. */
+static double quantile_of(const double *distance, int64_t count, double fraction, double *scratch)
 {
-    double place = NEAR_FRACTION * (double)(count - 1);
+    double place = fraction * (double)(count - 1);
     int64_t low = (int64_t)place, high = low + 1 < count ? low + 1 : count - 1;
     memcpy(scratch, distance, sizeof(double) * (size_t)count);
     double first = selected(scratch, count, low), second = selected(scratch, count, high);
@@ -165,7 +165,7 @@ KERNEL int centred_distances(int64_t count, const double *direction, const doubl
             return 1;
         }
         last = limit;
-        limit = near_limit(distance, count, scratch);
+        limit = quantile_of(distance, count, NEAR_FRACTION, scratch);
         centre_of(count, direction, moment, distance, limit, centre);
         distances_from(count, direction, moment, centre, distance);
         if (limit == last) /* as will be all that follow */
@@ -178,4 +178,21 @@ KERNEL int centred_distances(int64_t count, const double *direction, const doubl
         summarize(distance, count, scratch, summary);
     free(scratch);
     return !finite;
+}
+
+/* A quantile of the distances of lines from their centre; NaN if they are not finite or there was no memory. */
+KERNEL double line_extent(int64_t count, const double *direction, const double *moment, double fraction)
+{
+    double centre[3], extent = NAN, *distance = malloc(2 * sizeof(double) * (size_t)(count + 1));
+    int finite = distance && count > 0;
+    if (finite) {
+        centre_of(count, direction, moment, NULL, 0, centre);
+        distances_from(count, direction, moment, centre, distance);
+    }
+    for (int64_t i = 0; i < count && finite; i++)
+        finite = distance[i] < INFINITY;
+    if (finite)
+        extent = quantile_of(distance, count, fraction, distance + count + 1);
+    free(distance);
+    return extent;
 }

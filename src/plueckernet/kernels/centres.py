@@ -8,10 +8,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from plueckernet.kernels.library import INTEGER, POINTER, function
+from plueckernet.kernels.library import DOUBLE, INTEGER, POINTER, function
 
 _line_centre = function("line_centre", INTEGER, POINTER, POINTER, POINTER)
 _centred_distances = function("centred_distances", INTEGER, *(POINTER,) * 4, result=ctypes.c_int)
+
+_line_extent = function("line_extent", INTEGER, POINTER, POINTER, DOUBLE, result=DOUBLE)
+
+
+def line_extent(direction: Float[Tensor, "n 3"], moment: Float[Tensor, "n 3"], fraction: float) -> float:
+    """A quantile of the distances of infinite lines in double precision from their centre; NaN if not finite."""
+    direction, moment = direction.contiguous(), moment.contiguous()
+    return float(_line_extent()(len(direction), direction.data_ptr(), moment.data_ptr(), fraction))
 
 
 def line_centre(direction: Float[Tensor, "n 3"], moment: Float[Tensor, "n 3"]) -> Float[Tensor, "3"]:

@@ -3,6 +3,49 @@
 
 #define BLOCK 256 /* lines compared at once */
 
+/* How strongly each match belongs to the largest consistent group: match_support() of estimation/consistency.py.
+   `weight` and `next` have room for all matches. */
+static void set_strength(int64_t count, const float *support, int64_t iterations, float *weight, float *next)
+{
+    float scale = 1.0f / (float)(count * count), square = 0;
+    for (int64_t i = 0; i < count; i++)
+        weight[i] = 1;
+    for (int64_t step = 0; step <= iterations; step++) {
+        for (int64_t i = 0; i < count; i++) {
+            const float *row = support + i * count;
+            float sum = 0;
+#pragma omp simd reduction(+ : sum)
+            for (int64_t j = 0; j < count; j++)
+                sum += row[j] * weight[j];
+            next[i] = sum * scale;
+        }
+        memcpy(weight, next, sizeof(float) * (size_t)count);
+    }
+    for (int64_t i = 0; i < count; i++)
+        square += weight[i] * weight[i];
+    float norm = sqrtf(square);
+    for (int64_t i = 0; i < count; i++)
+        weight[i] /= norm > 1e-30f ? norm : 1e-30f;
+}
+
+/* The weight of each pair of matches in a random draw. Returns 0, or 1 without memory. */
+KERNEL int draw_weights(int64_t count, const float *support, const float *probability, int64_t iterations,
+                        float *weights)
+{
+    float *strength = malloc(sizeof(float) * (size_t)(2 * count + 1));
+    if (!strength)
+        return 1;
+    set_strength(count, support, iterations, strength, strength + count);
+    for (int64_t i = 0; i < count; i++)
+        strength[i] *= probability[i];
+    for (int64_t i = 0; i < count; i++)
+#pragma omp simd
+        for (int64_t j = 0; j < count; j++)
+            weights[i * count + j] = support[i * count + j] * strength[i] * strength[j];
+    free(strength);
+    return 0;
+}
+
 /* Flat places above the diagonal of a (count, count) matrix that are positive, and what is there. Returns how many. */
 KERNEL int64_t positive_places(int64_t count, const float *matrix, int64_t *places, float *values)
 {

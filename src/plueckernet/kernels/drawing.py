@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from plueckernet.kernels.library import DOUBLE, FLOAT, INTEGER, POINTER, function
 
+_draw_weights = function("draw_weights", INTEGER, POINTER, POINTER, INTEGER, POINTER, result=ctypes.c_int)
 _positive_places = function("positive_places", INTEGER, POINTER, POINTER, POINTER, result=INTEGER)
 _largest_pairs = function(
     "largest_pairs", INTEGER, POINTER, POINTER, INTEGER, INTEGER, POINTER, result=INTEGER
@@ -15,6 +18,17 @@ _largest_pairs = function(
 _seed_pairs = function("seed_pairs", INTEGER, *[POINTER] * 4, FLOAT, INTEGER, POINTER, result=INTEGER)
 _poses_in_double = function("poses_in_double", INTEGER, *[POINTER] * 5)
 _largest_parallel_length = function("largest_parallel_length", INTEGER, POINTER, POINTER, DOUBLE, result=DOUBLE)
+
+
+def draw_weights(
+    support: Float[Tensor, "k k"], probability: Float[Tensor, " k"], iterations: int
+) -> Float[Tensor, "k k"]:
+    """The weight of each pair of matches in a random draw, in single precision."""
+    support, probability = support.contiguous(), probability.contiguous()
+    weights = torch.empty_like(support)
+    if _draw_weights()(len(support), support.data_ptr(), probability.data_ptr(), iterations, weights.data_ptr()):
+        raise MemoryError
+    return weights
 
 
 def positive_places(matrix: Float[Tensor, "k k"]) -> tuple[Int[Tensor, " p"], Float[Tensor, " p"]]:

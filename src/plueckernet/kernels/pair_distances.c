@@ -2,6 +2,7 @@
 #include "kernels.h"
 
 #define MIN_COSINE 1e-6
+#define DEGREES 57.295779513082320877
 
 static double dot(const double *a, const double *b)
 {
@@ -14,10 +15,10 @@ static double cross_norm(const double *a, const double *b)
     return sqrt(x * x + y * y + z * z);
 }
 
-/* Distance and sine of the angle of each pair of rows (source, target). */
+/* Distance, in map units, and angle in degrees of each pair of rows (source, target). */
 KERNEL void pair_distances(int64_t count, const int64_t *rows, const double *rotation, const double *translation,
                            const double *direction, const double *anchor, const double *other_direction,
-                           const double *other_anchor, double *results)
+                           const double *other_anchor, double unit, double *results)
 {
     for (int64_t k = 0; k < count; k++) {
         const double *d = direction + 3 * rows[2 * k], *p = anchor + 3 * rows[2 * k];
@@ -33,7 +34,8 @@ KERNEL void pair_distances(int64_t count, const int64_t *rows, const double *rot
         double lever = dot(gap, e) / cosine;
         for (int i = 0; i < 3; i++)
             offset[i] = gap[i] - lever * turned[i];
-        results[2 * k] = cross_norm(offset, e);
-        results[2 * k + 1] = cross_norm(turned, e);
+        double sine = cross_norm(turned, e);
+        results[2 * k] = cross_norm(offset, e) * unit;
+        results[2 * k + 1] = asin(sine < 1 ? sine : 1) * DEGREES;
     }
 }

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from plueckernet.kernels.library import INTEGER, POINTER, function
+from plueckernet.kernels.library import DOUBLE, INTEGER, POINTER, function
 
-_pair_distances = function("pair_distances", INTEGER, *(POINTER,) * 8)
+_pair_distances = function("pair_distances", INTEGER, *(POINTER,) * 7, DOUBLE, POINTER)
 
 
 class PlacedLines(NamedTuple):
@@ -20,14 +20,15 @@ class PlacedLines(NamedTuple):
     anchor: Float[Tensor, "n 3"]
 
 
-def distances_and_sines(
+def distances_and_angles(
     pose: tuple[Float[Tensor, "3 3"], Float[Tensor, "3"]],
     rows: Int[Tensor, "k 2"],
     source: PlacedLines,
     target: PlacedLines,
+    unit: float,
 ) -> Float[Tensor, "k 2"]:
-    """Distance and sine of the angle of pairs of lines under a pose, all in double precision."""
+    """Distance times ``unit`` and angle in degrees of pairs of lines under a pose, all in double precision."""
     arrays = [values.contiguous() for values in (rows, *pose, *source, *target)]
     results = torch.empty(len(rows), 2, dtype=torch.float64)
-    _pair_distances()(len(rows), *(values.data_ptr() for values in arrays), results.data_ptr())
+    _pair_distances()(len(rows), *(values.data_ptr() for values in arrays), unit, results.data_ptr())
     return results

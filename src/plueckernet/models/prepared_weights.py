@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from itertools import chain
 from typing import Any, TypeVar
 
 from torch import nn
@@ -21,8 +22,8 @@ class PreparedWeights:
     def get(self, module: nn.Module, name: Hashable, prepare: Callable[[], _T]) -> _T:
         """The value of that name, prepared again if a parameter was replaced or changed in place."""
         self._parameters = self._parameters or [submodule._parameters for submodule in module.modules()]
-        own = [values for parameters in self._parameters for values in parameters.values() if values is not None]
-        state = [(values.data_ptr(), values._version) for values in own]
+        own = chain.from_iterable(parameters.values() for parameters in self._parameters)
+        state = [(values.data_ptr(), values._version) for values in own if values is not None]
         if state != self._state:
             self._state, self._values = state, {}
         if name not in self._values:
