@@ -77,8 +77,8 @@ def test_the_spacing_of_lines_is_that_of_tensors(kind, monkeypatch):
 
 def test_the_spacing_of_a_single_line_and_of_lines_that_are_not_finite(monkeypatch):
     _, lines, _ = maps("segments", 20)
-    alone, threshold = lines[torch.arange(1)], InlierThreshold(1.0, 0.14)
+    single, threshold = lines[torch.arange(1)], InlierThreshold(1.0, 0.14)
     broken = AnchoredLines(lines.lines, lines.anchor * torch.nan, lines.half_length)
-    spacings = [line_spacing(given, threshold) for given in (alone, broken)]
+    spacings = [line_spacing(given, threshold) for given in (single, broken)]
     monkeypatch.setattr(partners, "compiled", lambda *_: False)
-    assert spacings == pytest.approx([line_spacing(given, threshold) for given in (alone, broken)], nan_ok=True)
+    assert spacings == pytest.approx([line_spacing(given, threshold) for given in (single, broken)], nan_ok=True)

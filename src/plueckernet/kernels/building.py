@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parent
 _SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 _FLAGS = ("-std=c11", "-O3", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-g0")
 _AVX2 = "-mavx2", "-mfma", "-mbmi", "-mbmi2"
-_AVX512 = *(f"-mavx512{part}" for part in ("f", "dq", "cd", "bw", "vl")), "-mprefer-vector-width=512"
+_AVX512 = "-mavx512f", "-mavx512dq", "-mavx512cd", "-mavx512bw", "-mavx512vl", "-mprefer-vector-width=512"
 VARIANTS = {"": (), "-avx2": _AVX2, "-avx512": (*_AVX2, *_AVX512)}  # by the name's ending
 _COMPILERS = ("cc", "gcc", "clang")
 
