@@ -130,3 +130,13 @@ def test_the_shipped_weights_give_the_same_matches(name: str, monkeypatch: pytes
     likely = theirs.log_probability > -5
     torch.testing.assert_close(ours.log_probability[likely], theirs.log_probability[likely], atol=2e-4, rtol=0)
     assert torch.equal(ours.log_probability.argmax(-1), theirs.log_probability.argmax(-1))
+
+
+def test_memory_of_edges_is_used_again_and_changes_no_answer() -> None:
+    network = load_pretrained("invariant")
+    sets = [(random_lines(count, seed=count), random_lines(count + 3, seed=1)) for count in (20, 5, 40, 20)]
+    with torch.no_grad():
+        single = [load_pretrained("invariant").match(*pair) for pair in sets]
+        again = [network.match(*pair) for pair in sets]
+    for ours, theirs in zip(again, single, strict=True):
+        assert torch.equal(ours, theirs)

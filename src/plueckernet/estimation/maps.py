@@ -199,11 +199,16 @@ def check_maps(source: LineSet, target: LineSet) -> None:
             raise InputError(f"{name} must be one line set, not a batch")
         if len(lines) < MIN_LINES:
             raise InputError(f"{name} has {len(lines)} lines; at least three are needed")
-        values = lines.pluecker() if lines.endpoints is None else lines.endpoints
-        if not bool(torch.isfinite(values).all()):
+        if not _is_finite(lines):
             raise InputError(f"{name} has coordinates that are not finite")
         if lines.endpoints is not None and not bool((lines.lengths() > 0).all()):
             raise InputError(f"{name} has segments without length: {int((lines.lengths() == 0).sum())}")
+
+
+def _is_finite(lines: LineSet) -> bool:
+    """Whether all coordinates are; the sum of numbers that are finite is too, unless they are very large."""
+    tensors = (lines.direction, lines.moment) if lines.endpoints is None else (lines.endpoints,)
+    return all(math.isfinite(float(values.sum())) or bool(torch.isfinite(values).all()) for values in tensors)
 
 
 def _noise_factors(source: LineSet, target: LineSet) -> list[Tensor | None]:

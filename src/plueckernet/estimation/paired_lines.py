@@ -83,12 +83,13 @@ class LineColumns:
     @classmethod
     def of(cls, lines: AnchoredLines) -> LineColumns:
         """The lines of a map."""
-        infinite = lines.half_length is None
-        inverse = torch.zeros_like(lines.anchor[:, 0])
+        values = np.empty((8, len(lines)))
+        values[:3], values[3:6] = _array(lines.lines.direction).T, _array(lines.anchor).T
+        values[6] = 1.0 if lines.noise_factor is None else np.square(_array(lines.noise_factor))
+        values[7] = 0.0
         if lines.half_length is not None:
-            inverse = (2 * lines.half_length).clamp_min(1e-12).square().reciprocal()
-        known = torch.stack([lines.noise_square, inverse])
-        return LineColumns(_array(torch.cat([lines.lines.direction.mT, lines.anchor.mT, known])), infinite)
+            values[7] = 1 / np.square(np.maximum(2 * _array(lines.half_length), 1e-12))
+        return LineColumns(values, lines.half_length is None)
 
     def __len__(self) -> int:
         return self.values.shape[1]

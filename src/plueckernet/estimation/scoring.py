@@ -76,11 +76,6 @@ class AnchoredLines:
         factor = None if self.noise_factor is None else self.noise_factor[index]
         return AnchoredLines(self.lines[index], self.anchor[index], half_length, factor)
 
-    @property
-    def noise_square(self) -> Float[Tensor, " n"]:
-        """The square of the noise factor; 1 where the noise of each line is not known."""
-        return torch.ones_like(self.anchor[:, 0]) if self.noise_factor is None else self.noise_factor.square()
-
     def sigmas(self, noise: NoiseModel) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
         """Position and direction sigma of each line."""
         position, direction = noise.sigmas(self.lines)

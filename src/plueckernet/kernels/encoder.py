@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
@@ -15,6 +16,7 @@ from plueckernet.kernels.library import FLOAT, INTEGER, POINTER, function
 from plueckernet.kernels.panels import in_memory, padded
 
 _FUNCTION_ROWS = 5 * 1024  # of the tables; the rows after them are the weights of the signed invariants
+_KEPT_NUMBERS = 1 << 20  # of edges, whose memory is used again
 _encode_lines = function(
     "encode_lines", POINTER, INTEGER, POINTER, INTEGER, POINTER, POINTER, POINTER, POINTER, result=ctypes.c_int32
 )
@@ -53,6 +55,7 @@ class EncoderKernel:
         pooled, rest = line[0].tensor_split((radii * edge,), 1)
         pooled = pad(pooled.unflatten(1, (radii, edge)), (0, width - edge)).flatten(1)
         layers = [torch.cat([pooled, rest], 1), *line[1:]]
+        self._kept = threading.local()
         self._channels, filters = len(edges["head"]), len(edges["constants"])
         self._tensors = {  # their memory is what the kernel reads
             "tables": pad(edges["tables"], (0, width - edge)),
@@ -80,10 +83,10 @@ class EncoderKernel:
         """Features of the lines of all sets, of which ``s`` begins at ``ends[s]``, and the edges of each set.
 
         ``points`` are moments of infinite lines, or both ends of segments; sets are padded to ``padded_lines`` lines.
+        The next call of the thread may write other edges to the same memory.
         """
         direction, points = (values.to(torch.float64).contiguous() for values in (direction, points))
-        counts = [stop - start for start, stop in pairwise(ends)]
-        edges = [torch.empty(self._channels, n, n) for n in counts]
+        edges = self._planes([stop - start for start, stop in pairwise(ends)])
         x = torch.empty(len(direction), self._encoder.channels)
         limits = (ctypes.c_int64 * len(ends))(*ends)
         planes = (ctypes.c_void_p * len(edges))(*(channels.data_ptr() for channels in edges))
@@ -92,3 +95,14 @@ class EncoderKernel:
         if _encode_lines()(ctypes.addressof(self._encoder), *sets, *pointers):
             raise MemoryError("edges of lines")
         return x, edges
+
+    def _planes(self, counts: Sequence[int]) -> list[Float[Tensor, "channels _ _"]]:
+        """Memory for the edges of sets, which each thread keeps if it is little: new memory takes long to touch."""
+        sizes = [self._channels * n * n for n in counts]
+        if sum(sizes) > _KEPT_NUMBERS:
+            return [torch.empty(self._channels, n, n) for n in counts]
+        kept: Tensor | None = getattr(self._kept, "planes", None)
+        if kept is None or len(kept) < sum(sizes):
+            kept = self._kept.planes = torch.empty(sum(sizes))
+        planes = kept[: sum(sizes)].split(sizes)
+        return [values.view(self._channels, n, n) for values, n in zip(planes, counts, strict=True)]
