@@ -48,7 +48,7 @@ def main() -> None:
     values = measured(parser.parse_args().rounds)
     register, torch = (values["median"][name]["wall"] for name in ("plueckernet register", "import torch"))
     row = TableRow(
-        "`plueckernet register` on the maps of the demo, a new process to its end: wall time, and that over `import torch`",
+        "`plueckernet register` on the maps of the demo, a new process: wall time, and that over `import torch`",
         f"{register:.2f} s on {values['cores']} cores, {register / torch:.2f} times",
         "well under 2 s",
     )
