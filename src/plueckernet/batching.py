@@ -223,7 +223,9 @@ class BatchRegistration:
         """The best candidates refined to convergence, and which pairs are complete with that."""
         run, settings, maps, looked_at = self._run, self._run.settings, search.maps, look.looked_at
         with search.timed("judge"):
-            calibration = run.matcher.matching(settings).calibration
+            calibration = run.matcher.matching(settings).calibration.where(
+                settings.up is not None, maps.source.half_length is None
+            )
             entries = assessed_pairs(looked_at.on_cpu(), counts, calibration)
             columns = [entry.columns[0] if entry.columns else 0 for entry in entries]
             best = torch.tensor(columns, device=maps.unit.device)

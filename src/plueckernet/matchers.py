@@ -60,7 +60,7 @@ class LineMatcher(abc.ABC):
             partial(matcher.putative_matches, limit=settings.max_matches, up=settings.up)
             for matcher in (self, self.first_look or self)
         )
-        calibration = (self.calibration or DESCRIPTOR_CALIBRATION).where(vertical_known=settings.up is not None)
+        calibration = self.calibration or DESCRIPTOR_CALIBRATION
         return Matching(match, calibration, self.matches_parts, match_longest, self.few_lines(settings))
 
     def few_lines(self, settings: RegistrationSettings) -> int:

@@ -31,6 +31,9 @@ def _log_ratio(value: float) -> float:
     return math.log(max(value, _MIN_RATIO))
 
 
+_SPECIAL = ("upright", "infinite")  # names of the calibrations that others may hold
+
+
 FEATURES: dict[str, Callable[[Evidence], float]] = {
     "constant": lambda _: 1.0,
     "inliers": lambda evidence: math.log1p(evidence.inliers),
@@ -54,6 +57,7 @@ class Calibration:
     choice: Mapping[str, float]  # which of them is, by the evidence of each
     fitted_on: str = ""  # the pairs it was fitted to
     upright: Calibration | None = None  # where the vertical is known; None: this one serves there, too
+    infinite: Calibration | None = None  # of lines without ends, likewise
 
     def __post_init__(self) -> None:
         unknown = sorted({*self.presence, *self.choice} - set(FEATURES))
@@ -63,10 +67,12 @@ class Calibration:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Calibration:
         """Read what a card holds; unknown entries raise :class:`InputError`."""
-        models, upright = [document.get(name) for name in ("presence", "choice")], document.get("upright")
-        known = set(document) - {"upright"} == {"presence", "choice", "fitted_on"}
-        if not known or not all(isinstance(m, Mapping) for m in (*models, upright or {})):
-            raise InputError("a calibration has the entries presence, choice and fitted_on, and may have upright")
+        models = [document.get(name) for name in ("presence", "choice")]
+        special = {name: document.get(name) for name in _SPECIAL}
+        known = set(document) - set(_SPECIAL) == {"presence", "choice", "fitted_on"}
+        if not known or not all(isinstance(m, Mapping) for m in (*models, *(m or {} for m in special.values()))):
+            names = " and ".join(_SPECIAL)
+            raise InputError(f"a calibration has the entries presence, choice and fitted_on, and may have {names}")
         for weights in models:
             for name, weight in (weights or {}).items():
                 if type(weight) not in (int, float) or not math.isfinite(weight):
@@ -75,17 +81,23 @@ class Calibration:
             dict(document["presence"]),
             dict(document["choice"]),
             str(document["fitted_on"]),
-            None if upright is None else Calibration.from_dict(upright),
+            **{name: None if own is None else Calibration.from_dict(own) for name, own in special.items()},
         )
 
     def to_dict(self) -> dict[str, Any]:
         """What a card holds."""
         own = {"presence": dict(self.presence), "choice": dict(self.choice), "fitted_on": self.fitted_on}
-        return own if self.upright is None else own | {"upright": self.upright.to_dict()}
+        special = {name: getattr(self, name) for name in _SPECIAL}
+        return own | {name: calibration.to_dict() for name, calibration in special.items() if calibration is not None}
 
-    def where(self, vertical_known: bool) -> Calibration:
-        """The calibration of a search: four unknowns have fewer wrong poses to choose from than six."""
-        return self.upright or self if vertical_known else self
+    def where(self, vertical_known: bool, infinite: bool) -> Calibration:
+        """The calibration of a search.
+
+        Four unknowns have fewer wrong poses to choose from than six. Lines without ends are close to one another
+        almost everywhere: more of them coincide by chance, and those that are missing are no evidence.
+        """
+        special = self.upright if vertical_known else self.infinite if infinite else None
+        return special or self
 
     def preference(self, evidence: Evidence) -> float:
         """Larger for candidates that are more likely the right one."""

@@ -84,6 +84,11 @@ class MapPair:
         return self._original(self.all_source.lines, self.all_target.lines)
 
     @property
+    def are_infinite(self) -> bool:
+        """Whether the lines have no ends."""
+        return self.all_source.half_length is None
+
+    @property
     def core_counts(self) -> tuple[int, int]:
         """Number of lines of each core."""
         return len(self.source_core), len(self.target_core)

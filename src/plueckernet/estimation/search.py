@@ -104,7 +104,8 @@ class PoseSearch:
         stage: StageClock | None = None,
     ) -> None:
         self._maps, self._matching, self._match = maps, matching, matching.match
-        self._calibration, self._matches_parts = matching.calibration, matching.matches_parts
+        self._calibration = matching.calibration.where(settings.up is not None, maps.are_infinite)
+        self._matches_parts = matching.matches_parts
         self._settings, self._stage = settings, stage or StageClock()
         self.matches = Matches.none()  # of the longest lines, if these suffice, or else of all
         self._all_matched = False

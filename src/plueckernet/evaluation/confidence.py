@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Float
 
-from plueckernet.data.protocols import AnyProtocol, PaperProtocol, ScanProtocol
+from plueckernet.data.protocols import AnyProtocol, Noise, PaperProtocol, ScanProtocol
 from plueckernet.errors import InputError
 from plueckernet.estimation.judgement import Calibration
 from plueckernet.evaluation.confidence_samples import (
@@ -71,6 +71,22 @@ FEATURES = FeatureNames(
     presence=("inliers", "stand_out", "smaller_explained", "crowd_ratio", "matcher_agreement"),
 )
 REAL_FITTED_ON = "real maps: neighbouring crops, sparse and dense, pieces, tiny, repeated and unrelated maps; "
+INFINITE_PROTOCOLS: list[EvaluationProtocol] = [
+    *(AnyProtocol(keep=keep) for keep in (0.7, 0.5, 0.3, 0.2, 0.15, 0.1, 0.07)),
+    *(AnyProtocol(noise=Noise(0.02 * degrees, None, degrees, None)) for degrees in (5.0, 7.5, 10.0)),
+    AnyProtocol(keep=0.4, noise=Noise(0.1, None, 5.0, None)),
+    Unrelated(infinite=True), Unrelated(infinite=True), Unrelated(infinite=True),
+]  # fmt: skip
+INFINITE_KINDS = (PairKind.NEIGHBOURS, PairKind.SPARSE, PairKind.PIECE, PairKind.UNRELATED)
+INFINITE_FEATURES = FeatureNames(
+    choice=FEATURES.choice,
+    presence=("inliers", "stand_out", "crowd_ratio", "lateral_support", "chance_lines", "matcher_agreement"),
+)
+INFINITE_FITTED_ON = (
+    "lines without ends: random parts of synthetic scenes, from overlap 0.7 to 0.07 and up to 10° of noise, any motion;"
+    " real neighbouring crops, sparse and dense, pieces; unrelated maps"
+)
+_INFINITE_SEED = 5_000_000
 UPRIGHT_KINDS = (PairKind.NEIGHBOURS, PairKind.SPARSE, PairKind.PIECE, PairKind.TINY, PairKind.UNRELATED)
 UPRIGHT_FITTED_ON = "real maps, vertical known: neighbouring crops, sparse and dense, pieces, tiny and unrelated maps"
 
@@ -97,6 +113,7 @@ class ConfidenceValues:
     brier: float  # mean squared error of the confidence on that half
     real: RealReliability | None = None  # where real maps were given
     upright: RealReliability | None = None  # likewise, of the calibration for a known vertical
+    infinite: RealReliability | None = None  # likewise, of that for lines without ends
 
     def at_least(self, confidence: float) -> tuple[float, Rate] | None:
         """Mean confidence and how many are right, of the held-out pairs from some confidence on."""
@@ -124,41 +141,66 @@ def evaluate_confidence(
     if data.maps and loaded.frame is MatchFrame.ORIGINAL:
         raise InputError(f"{matcher} knows the motions of the paper only: it is calibrated without real maps")
     method = uncalibrated_method(matcher, directed=loaded.frame is MatchFrame.ORIGINAL)
-    rows = [(SYNTHETIC, entry) for entry in _synthetic(method, loaded.frame, runner, data.pairs)]
-    rows += _real(method, data.maps, runner, data.real_pairs) if data.maps else []
+    rows = _synthetic(method, PROTOCOLS[loaded.frame], runner, data.pairs)
+    rows += _real(method, RealPairs(PairKind.NEIGHBOURS, data.maps), tuple(PairKind), runner, data) if data.maps else []
     name = Path(matcher).stem
     values = calibrated(name, rows, features_of(matcher), FITTED_ON[loaded.frame])
     if data.maps:
-        upright = uncalibrated_method(matcher, upright=True)
-        values = with_upright(
-            values, _real(upright, data.maps, runner, data.real_pairs, upright=True), features_of(matcher)
-        )
+        values = _with_upright(values, matcher, runner, data)
+        values = _with_infinite(values, matcher, runner, data)
     weights = [] if method.weights is None else [method.weights]
     sources = provenance("plueckernet.evaluation.confidence", weights, device=runner.settings.device)
     return ResultDocument(f"confidence_{name}", sources.to_dict(), values)
 
 
-def features_of(matcher: str) -> FeatureNames:
+def features_of(matcher: str, features: FeatureNames = FEATURES) -> FeatureNames:
     """What a calibration uses; the probabilities of descriptors say nothing about a pose."""
-    return FEATURES.without("matcher_agreement") if matcher == "descriptors" else FEATURES
+    return features.without("matcher_agreement") if matcher == "descriptors" else features
 
 
-def _synthetic(method: Method, frame: MatchFrame, runner: Runner, pairs: int) -> list[Prediction]:
+def _with_upright(values: ConfidenceValues, matcher: str, runner: Runner, data: CalibrationData) -> ConfidenceValues:
+    """Pairs of real places only: scenes are turned any way."""
+    pairs = RealPairs(PairKind.NEIGHBOURS, data.maps, upright=True)
+    rows = _real(uncalibrated_method(matcher, upright=True), pairs, UPRIGHT_KINDS, runner, data)
+    made = special_calibration(rows, features_of(matcher), UPRIGHT_FITTED_ON)
+    if made is None:
+        return values
+    return replace(values, calibration=replace(values.calibration, upright=made[0]), upright=made[1])
+
+
+def _with_infinite(values: ConfidenceValues, matcher: str, runner: Runner, data: CalibrationData) -> ConfidenceValues:
+    """Pairs of scenes and of real places; maps that repeat themselves are known from lines with ends."""
+    method, pairs = uncalibrated_method(matcher), RealPairs(PairKind.NEIGHBOURS, data.maps, infinite=True)
+    rows = _synthetic(method, INFINITE_PROTOCOLS, runner, data.pairs, _INFINITE_SEED)
+    rows += _real(method, pairs, INFINITE_KINDS, runner, data)
+    made = special_calibration(rows, features_of(matcher, INFINITE_FEATURES), INFINITE_FITTED_ON)
+    if made is None:
+        return values
+    return replace(values, calibration=replace(values.calibration, infinite=made[0]), infinite=made[1])
+
+
+def _synthetic(
+    method: Method,
+    protocols: Sequence[EvaluationProtocol],
+    runner: Runner,
+    pairs: int,
+    first_seed: int = FIRST_SEED,
+) -> list[tuple[str, Prediction]]:
     """Scenes of every kind under every protocol."""
     cells = []
-    for index, protocol in enumerate(PROTOCOLS[frame]):
-        seed = FIRST_SEED + 1000 * index
+    for index, protocol in enumerate(protocols):
+        seed = first_seed + 1000 * index
         cells += [Cell(StandIn(kind, seed, seed), protocol, method) for kind in KINDS]
     columns = runner.run(cells, pairs)
-    return [column[i] for i in range(len(columns[0])) for column in columns]  # both halves have all cells
+    return [(SYNTHETIC, column[i]) for i in range(len(columns[0])) for column in columns]  # both halves have all cells
 
 
 def _real(
-    method: Method, maps: tuple[Path, ...], runner: Runner, pairs: int, upright: bool = False
+    method: Method, pairs: RealPairs, kinds: Sequence[PairKind], runner: Runner, data: CalibrationData
 ) -> list[tuple[str, Prediction]]:
-    """Pairs of every kind; upright ones show real places only."""
-    counts = {kind: _MULTIPLES.get(kind, 1) * pairs for kind in (UPRIGHT_KINDS if upright else PairKind)}
-    cells = {kind: Cell(RealPairs(kind, maps, upright=upright), Recorded(), method) for kind in counts}
+    """Pairs of some kinds, otherwise as given."""
+    counts = {kind: _MULTIPLES.get(kind, 1) * data.real_pairs for kind in kinds}
+    cells = {kind: Cell(replace(pairs, kind=kind), Recorded(), method) for kind in counts}
     runner.compute([(cells[kind], count) for kind, count in counts.items()])
     return [(str(kind), entry) for kind, count in counts.items() for entry in runner.run([cells[kind]], count)[0]]
 
@@ -186,18 +228,17 @@ def calibrated(
     )
 
 
-def with_upright(
-    values: ConfidenceValues, predictions: Sequence[tuple[str, Prediction]], features: FeatureNames
-) -> ConfidenceValues:
-    """With a calibration for a known vertical, fitted to upright pairs; without it if these are too few."""
+def special_calibration(
+    predictions: Sequence[tuple[str, Prediction]], features: FeatureNames, fitted_on: str
+) -> tuple[Calibration, RealReliability] | None:
+    """A calibration of pairs that have something in common, and how well it predicts; None if they are too few."""
     samples = _samples(predictions, features)
     rows = samples.with_pose()
     try:
-        upright = samples.calibration(rows, f"{UPRIGHT_FITTED_ON}; {int(rows.sum())} pairs")
-        reliability = _real_reliability(samples)
+        calibration = samples.calibration(rows, f"{fitted_on}; {int(rows.sum())} pairs")
+        return calibration, _real_reliability(samples)
     except InputError:  # no wrong pose among them, or of one place only
-        return values
-    return replace(values, calibration=replace(values.calibration, upright=upright), upright=reliability)
+        return None
 
 
 def _samples(predictions: Sequence[tuple[str, Prediction]], features: FeatureNames) -> Samples:

@@ -82,7 +82,7 @@ class StandIn:
         """One pair of one scene, or of two where nothing is to be found."""
         scene, seed = self.scene(index), self.first_pair_seed + index
         if isinstance(protocol, Unrelated):
-            return draw_unrelated(scene, self.scene(index + protocol.seeds_apart), seed)
+            return draw_unrelated(scene, self.scene(index + protocol.seeds_apart), seed, protocol.infinite)
         return draw_pair(scene, protocol, seed)
 
     def scene(self, index: int) -> LineSet:

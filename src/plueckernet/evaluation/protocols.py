@@ -73,6 +73,7 @@ class Unrelated:
     """Maps of two different scenes, drawn in turn as random parts and as surveys: there is nothing to find."""
 
     seeds_apart: int = 500_000  # between the scene of the source and that of the target
+    infinite: bool = False  # random parts only, whose lines have no ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,9 +158,9 @@ def _fewer_lines(pair: LinePair, fraction: float, generator: torch.Generator) ->
     return pair.of_rows(rows[0], rows[1])
 
 
-def draw_unrelated(first: LineSet, second: LineSet, seed: int) -> UnrelatedPair:
-    """Two maps of different scenes; odd seeds give random parts, even ones surveys."""
-    protocol = AnyProtocol() if seed % 2 else ScanProtocol()
+def draw_unrelated(first: LineSet, second: LineSet, seed: int, infinite: bool = False) -> UnrelatedPair:
+    """Two maps of different scenes; odd seeds give random parts, even ones surveys unless lines are infinite."""
+    protocol = AnyProtocol() if infinite or seed % 2 else ScanProtocol()
     source, target = unrelated_pair(first, second, protocol, seed)
     return UnrelatedPair(source, target, Pose.identity(), torch.zeros(0, 2, dtype=torch.int64))
 

@@ -66,12 +66,13 @@ class RealPairs:
     folders: tuple[Path, ...] = ()  # not needed by maps that repeat themselves, which are synthetic
     first_seed: int = CALIBRATION_SEED
     upright: bool = False  # z is vertical in both maps of a pair
+    infinite: bool = False  # the lines of both have no ends
     recorded = True
 
     @property
     def name(self) -> str:
-        """The kind and the first seed, and whether pairs are upright."""
-        return f"{'upright-' if self.upright else ''}{self.kind}-{self.first_seed}"
+        """The kind and the first seed, and whether pairs are upright or infinite."""
+        return "-".join([*self._special, str(self.kind), str(self.first_seed)])
 
     @property
     def label(self) -> str:
@@ -82,7 +83,7 @@ class RealPairs:
         """What predictions depend on."""
         files = _files_hash(self.folders) if self.kind not in _REPEATED else ""
         config = {"pairs": str(self.kind), "first_seed": self.first_seed, "maps": files}
-        return config | {"upright": True} if self.upright else config
+        return config | dict.fromkeys(self._special, True)
 
     def size(self, _protocol: EvaluationProtocol) -> int | None:
         """There is no end to them."""
@@ -98,7 +99,15 @@ class RealPairs:
             self.first_seed + _SEEDS_APART * list(PairKind).index(self.kind) + index
         )
         pair = self._drawn(index, generator)
-        return _stood_up(pair, generator) if self.upright else pair
+        pair = _stood_up(pair, generator) if self.upright else pair
+        if not self.infinite:
+            return pair
+        return replace(pair, source=pair.source.infinite(), target=pair.target.infinite())
+
+    @property
+    def _special(self) -> list[str]:
+        """What is not as usual."""
+        return [name for name in ("upright", "infinite") if getattr(self, name)]
 
     def _drawn(self, index: int, generator: torch.Generator) -> LabelledPair:
         if self.kind in _REPEATED:
