@@ -8,6 +8,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 CORE := $(VENV)/.installed-core
 DEV := $(VENV)/.installed-dev
 HEAVY := $(VENV)/.installed-heavy
+# As pip compiles any other installation: where Python may not write bytecode, each command would compile the sources anew.
+BYTECODE = $(BIN)/python -m compileall -q src
 PYTEST_ARGS ?=
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --shuffle $(SHUFFLE) $(PYTEST_ARGS)
 PROGRAMS := $(addprefix tests/,cli e2e evaluation fuzz hostile odometry report viewer) $(addprefix tests/test_,docs.py \
@@ -101,11 +103,13 @@ $(BIN)/python:
 $(CORE): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up $(VENV): the first time takes a few minutes"
 	$(PIP) install --quiet -e .
+	@$(BYTECODE)
 	@touch $@
 
 $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Setting up $(VENV) for development: the first time takes a few minutes"
 	$(PIP) install --quiet -e ".[dev]"
+	@$(BYTECODE)
 	@touch $(CORE) $@
 
 $(HEAVY): $(DEV)

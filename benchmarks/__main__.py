@@ -50,4 +50,5 @@ if __name__ == "__main__":
     extraction.main()
     subprocess.run([sys.executable, "-m", "benchmarks.networks"], check=True)
     speed.main()
+    subprocess.run([sys.executable, "-m", "benchmarks.cold_start"], check=True)
     pages.write()

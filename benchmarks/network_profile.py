@@ -1,19 +1,15 @@
-"""Where the time of the network goes on one thread, and that of a cold start.
+"""Where the time of the network goes on one thread.
 
 ``python -m benchmarks.network_profile`` prints and writes ``results/network_profile.json``: for pairs of 215, 300, 600
 and 1,000 lines per side, and for a pair of unequal sizes, the fraction of the CPU time in each stage and in each
-operation. The time is also given in products of 512 x 512 matrices, by which machines can be compared. ``--cold`` adds
-`plueckernet register` on the demo.
+operation. The time is also given in products of 512 x 512 matrices, by which machines can be compared.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from importlib.resources import files
 from typing import Any
 
 import torch
@@ -76,30 +72,10 @@ def slowest(record: profile) -> dict[str, float]:
     return {event.key: event.self_cpu_time_total / total for event in events[:OPERATIONS]}
 
 
-def cold_start() -> dict[str, float]:
-    """CPU seconds of a new process that registers the demo, and of those that only import."""
-    demo = files("plueckernet") / "demo"
-    commands = {
-        "import torch": ["-c", "import torch"],
-        "import plueckernet.registration": ["-c", "import plueckernet.registration"],
-        "plueckernet register": ["-m", "plueckernet.cli", "register", "-q", f"{demo}/house_monday.obj",
-                                 f"{demo}/house_friday.txt"],
-    }  # fmt: skip
-    return {name: min(_process_seconds(command) for _ in range(3)) for name, command in commands.items()}
-
-
-def _process_seconds(arguments: list[str]) -> float:
-    script = "import resource, subprocess, sys\nsubprocess.run(sys.argv[1:], check=True)\n"
-    script += "usage = resource.getrusage(resource.RUSAGE_CHILDREN)\nprint(usage.ru_utime + usage.ru_stime)"
-    command = [sys.executable, "-c", script, sys.executable, *arguments]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
-
-
 def main() -> None:
     """Run, print, save."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES))
-    parser.add_argument("--cold", action="store_true", help="time new processes, too")
     options = parser.parse_args()
     torch.set_num_threads(1)
     network = load_pretrained("invariant")
@@ -111,11 +87,7 @@ def main() -> None:
         for other in (source, source[torch.arange(size // 2)]):
             rows.append(measure(network, other, target, REPEATS.get(size, 5)))
             print({key: round(value, 4) if isinstance(value, float) else value for key, value in rows[-1].items()})
-    values: dict[str, Any] = {"threads": 1, "pairs": rows}
-    if options.cold:
-        values["cold_start_cpu_s"] = cold_start()
-        print(values["cold_start_cpu_s"])
-    save("network_profile", values, weights=["invariant"])
+    save("network_profile", {"threads": 1, "pairs": rows}, weights=["invariant"])
 
 
 if __name__ == "__main__":

@@ -222,6 +222,17 @@ def how_tos() -> Iterator[str]:
         yield f"| `{task['command']}` | {link} | {task['seconds']:.1f} | {task['cpu_seconds']:.1f} |"
 
 
+def cold_start() -> Iterator[str]:
+    """Seconds of a new process that registers, beside those that only import."""
+    values = read_json(RESULTS / "cold_start.json")["median"]
+    torch = values["import torch"]["wall"]
+    yield "| in a new process | output complete | process ended | of a CPU | over `import torch` |"
+    yield "|---|---|---|---|---|"
+    for name, run in values.items():
+        cells = [f"{run[kind]:.2f} s" for kind in ("printed", "wall", "cpu")]
+        yield f"| `{name}` | {' | '.join(cells)} | {run['wall'] / torch:.2f} |"
+
+
 # Name of the markers: page, results, rows.
 TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[], Iterator[str]]]] = {
     "peers": ("../README.md", ("peers",), peers),
@@ -236,6 +247,7 @@ TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[], Iterator[str]]]] = {
     "calibration": ("reliability.md", _CONFIDENCES, confidence_page.calibration),
     "kinds": ("reliability.md", _CONFIDENCES[:2], confidence_page.kinds),
     "acceptance": ("reliability.md", _ACCEPTANCES, confidence_page.accepted),
+    "cold_start": ("start.md", ("cold_start",), cold_start),
     "how_tos": ("start.md", ("how_tos",), how_tos),
     "units": ("batch.md", ("costs",), cost_tables.units),
     "workers": ("batch.md", (), cost_tables.start),

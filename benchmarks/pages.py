@@ -61,7 +61,7 @@ ORDER = (
     "synthetic_invariant", "synthetic_pluecker-indoor", "synthetic_pluecker-outdoor", "crops_invariant", "crops_open3d",
     "acceptance_invariant", "acceptance_descriptors", "sensors", "synthetic_descriptors", "invariance",
     "confidence_invariant", "confidence_descriptors", "scenes",
-    "estimation", "speed", "networks_cpu", "networks_gpu", "extraction",
+    "estimation", "speed", "cold_start", "networks_cpu", "networks_gpu", "extraction",
 )  # fmt: skip
 
 

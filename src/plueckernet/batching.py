@@ -222,10 +222,9 @@ class BatchRegistration:
     ) -> _Round:
         """The best candidates refined to convergence, and which pairs are complete with that."""
         run, settings, maps, looked_at = self._run, self._run.settings, search.maps, look.looked_at
+        infinite = maps.source.half_length is None
         with search.timed("judge"):
-            calibration = run.matcher.matching(settings).calibration.where(
-                settings.up is not None, maps.source.half_length is None
-            )
+            calibration = run.matcher.matching(settings).calibration.where(settings.up is not None, infinite)
             entries = assessed_pairs(looked_at.on_cpu(), counts, calibration)
             columns = [entry.columns[0] if entry.columns else 0 for entry in entries]
             best = torch.tensor(columns, device=maps.unit.device)
@@ -240,7 +239,7 @@ class BatchRegistration:
         enough = judgement.clear if all_lines else judgement.longest_clear
         clear = [entry.assessment.is_clear(enough) for entry in entries]
         used = [
-            entry if fine and sure and not _may_have_runner_ups(entry.assessment, judgement, all_lines) else None
+            entry if fine and sure and not _may_have_runner_ups(entry.assessment, judgement, infinite) else None
             for entry, fine, sure in zip(entries, complete, clear, strict=True)
         ]
         return _Round(list(rows), clear, used, completed)
@@ -284,9 +283,9 @@ class BatchRegistration:
         )
 
 
-def _may_have_runner_ups(assessment: Assessment, settings: JudgementSettings, all_lines: bool) -> bool:
-    """Whether other candidates are firm runner-ups, or might be found where all lines were matched."""
-    return bool(assessment.runner_ups(settings)) or (all_lines and assessment.may_hide_another(settings))
+def _may_have_runner_ups(assessment: Assessment, settings: JudgementSettings, infinite: bool) -> bool:
+    """Whether other candidates are firm runner-ups, or might be found."""
+    return bool(assessment.runner_ups(settings)) or assessment.may_hide_another(settings, infinite)
 
 
 def _owned(pose: Pose) -> Pose:

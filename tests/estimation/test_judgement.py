@@ -146,6 +146,16 @@ def test_a_calibration_survives_json():
     assert Calibration.from_dict(json.loads(json.dumps(LEARNED.to_dict()))) == LEARNED
 
 
+def test_special_cases_have_calibrations_of_their_own_where_there_are_any():
+    upright, infinite = Calibration({"constant": 1.0}, {}), Calibration({"constant": 2.0}, {})
+    whole = replace(LEARNED, upright=upright, infinite=infinite)
+    assert whole.where(vertical_known=False, infinite=False) is whole
+    assert whole.where(vertical_known=True, infinite=False) is upright
+    assert whole.where(vertical_known=False, infinite=True) is infinite
+    alone = replace(LEARNED, upright=None, infinite=None)
+    assert alone.where(vertical_known=True, infinite=True) is alone
+
+
 def test_every_feature_is_finite_for_any_evidence():
     for evidence in (Evidence.nothing(), GOOD, BY_CHANCE, replace(GOOD, score=0.0, stand_out=-5.0)):
         assert all(abs(feature(evidence)) < 1e3 for feature in FEATURES.values())

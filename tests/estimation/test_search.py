@@ -191,6 +191,24 @@ def test_a_wrong_pose_that_hides_the_right_one_is_ambiguous():
     assert confidence[1] < 0.9
 
 
+def test_a_right_pose_that_explains_more_takes_the_place_of_the_one_that_hides_it():
+    """A wrong pose that explains a part of many lines, and the right one that explains all of a few."""
+    own = scattered(50, 3)
+    turn = Pose(torch.diag(torch.tensor([-1.0, -1.0, 1.0], dtype=torch.float64)), torch.zeros(3).double())
+    repeated = scattered(90, 7) + torch.tensor([1.5, 0.0, 0.0], dtype=torch.float64)
+    clutter = [scattered(160, seed) + torch.tensor([1.5, 0.0, 0.0], dtype=torch.float64) for seed in (20, 30)]
+    source = LineSet.from_segments(torch.cat([own, repeated, clutter[0]]))
+    target = LineSet.from_segments(torch.cat([own, turn.act(repeated), turn.act(clutter[1])]))
+    best = []
+    for fraction in (0.0, JudgementSettings().hiding_fraction):
+        settings = replace(ALL_AT_ONCE, judgement=JudgementSettings(hiding_fraction=fraction))
+        with torch.inference_mode():
+            search, maps = search_of(source, target, settings)
+            best.append(maps.original_pose(search.run().candidates[0].refinement.pose).matrix())
+    assert torch.allclose(best[0], turn.matrix(), atol=0.05)
+    assert torch.allclose(best[1], torch.eye(4).double(), atol=0.05)
+
+
 def test_nothing_changes_where_no_runner_up_is_hidden(pair):
     assessments = []
     for fraction in (0.0, 1.0):

@@ -371,18 +371,17 @@ def test_a_calibration_uses_real_pairs_and_says_so(folder, tmp_path, monkeypatch
     assert any("calibrated without their map" in row.what for row in acceptance_rows(shown))
 
 
-def test_a_known_vertical_has_a_calibration_of_its_own_where_pairs_suffice(samples, monkeypatch):
+def test_special_pairs_have_a_calibration_of_their_own_where_they_suffice(samples, monkeypatch):
     monkeypatch.setattr(confidence, "_samples", lambda *_: samples)
-    values = confidence.ConfidenceValues("x", constant(1.0), Rate(1, 2), (), 0.0)
-    upright = confidence.with_upright(values, [], samples.features)
-    assert upright.calibration.upright is not None
-    assert upright.calibration.upright.choice == samples.calibration(samples.with_pose()).choice
-    assert upright.calibration.presence == values.calibration.presence
-    assert upright.upright is not None
-    assert set(upright.upright.without) == {"a", "b"}
+    made = confidence.special_calibration([], samples.features, "houses")
+    assert made is not None
+    calibration, reliability = made
+    assert calibration.choice == samples.calibration(samples.with_pose()).choice
+    assert calibration.fitted_on == f"houses; {int(samples.with_pose().sum())} pairs"
+    assert set(reliability.without) == {"a", "b"}
     few = Samples(samples.rows[:60], samples.features)
     monkeypatch.setattr(confidence, "_samples", lambda *_: few)
-    assert confidence.with_upright(values, [], few.features) == values
+    assert confidence.special_calibration([], few.features, "houses") is None
 
 
 def test_quick_looks_are_limited():

@@ -106,15 +106,16 @@ def test_a_calibration_goes_onto_the_card(tmp_path):
     for suffix in (".safetensors", ".json"):
         shutil.copy(pretrained_path("invariant").with_suffix(suffix), tmp_path / f"mine{suffix}")
     upright = Calibration({"constant": 2.5}, {"score": 3.5}, "upright houses")
-    calibration = Calibration({"constant": 1.5}, {"score": 2.5}, "houses", upright)
+    infinite = Calibration({"constant": 3.5}, {"score": 4.5}, "endless houses")
+    calibration = Calibration({"constant": 1.5}, {"score": 2.5}, "houses", upright, infinite)
     card = write_calibration(str(tmp_path / "mine.safetensors"), calibration)
     content = {"presence": {"constant": 1.5}, "choice": {"score": 2.5}, "fitted_on": "houses"}
     content["upright"] = {"presence": {"constant": 2.5}, "choice": {"score": 3.5}, "fitted_on": "upright houses"}
+    content["infinite"] = {"presence": {"constant": 3.5}, "choice": {"score": 4.5}, "fitted_on": "endless houses"}
     assert json.loads(card.read_text())["calibration"] == content
     matcher = load_matcher(tmp_path / "mine.safetensors")
     assert matcher.calibration == calibration
     assert matcher.matching(RegistrationSettings()).calibration is matcher.calibration
-    assert matcher.matching(RegistrationSettings(up=(0.0, 0.0, 1.0))).calibration == upright
     with pytest.raises(InputError, match="no card"):
         write_calibration("descriptors", calibration)
 

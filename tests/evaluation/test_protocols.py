@@ -113,6 +113,8 @@ def test_unrelated_maps_have_no_match():
     pair = draw_unrelated(SCENE, make_scene("outdoor", 4), 5)
     assert len(pair.matches) == 0
     assert min(len(pair.source), len(pair.target)) > 0
+    assert draw_unrelated(SCENE, make_scene("outdoor", 4), 6).source.endpoints is not None
+    assert draw_unrelated(SCENE, make_scene("outdoor", 4), 6, infinite=True).source.endpoints is None
 
 
 def test_the_noise_of_random_parts_acts_about_the_middle_of_the_scene():

@@ -61,6 +61,18 @@ def test_upright_pairs_show_the_same_lines_turned_about_the_vertical(kind, folde
         assert torch.equal(upright.source.midpoints(), pair.source.midpoints())
 
 
+def test_infinite_pairs_show_the_same_lines_without_their_ends(folder, made):
+    for index, pair in enumerate(made[PairKind.NEIGHBOURS]):
+        infinite = RealPairs(PairKind.NEIGHBOURS, (folder,), infinite=True)
+        assert infinite.config() != RealPairs(PairKind.NEIGHBOURS, (folder,)).config()
+        assert infinite.name.startswith("infinite-neighbours")
+        shown = infinite.labelled(index)
+        assert shown.source.endpoints is None
+        assert shown.target.endpoints is None
+        assert torch.equal(shown.source.direction, pair.source.direction)
+        assert torch.equal(shown.target_T_source.matrix(), pair.target_T_source.matrix())
+
+
 def test_repeated_maps_are_not_drawn_upright():
     with pytest.raises(InputError, match="repeat"):
         RealPairs(PairKind.SYMMETRIC, upright=True).labelled(0)

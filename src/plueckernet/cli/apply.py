@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from plueckernet.cli.options import QuietOption
+from plueckernet.cli.starting import quick_imports
 
 
 def apply(
@@ -34,11 +35,12 @@ def apply(
     STL, GLB and OFF meshes; COLMAP models, text or binary, with the lines of LIMAP 2; TUM and KITTI trajectories. Also
     writes the pose as a 4x4 matrix, as CloudCompare takes it.
     """
-    from plueckernet.cli.poses import read_pose
-    from plueckernet.cli.progress import slow_bar
-    from plueckernet.io.matrices import write_matrix
-    from plueckernet.moving import move_file
-    from plueckernet.moving.files import check_format
+    with quick_imports():
+        from plueckernet.cli.poses import read_pose
+        from plueckernet.cli.progress import slow_bar
+        from plueckernet.io.matrices import write_matrix
+        from plueckernet.moving import move_file
+        from plueckernet.moving.files import check_format
 
     check_format(from_format)
     target_T_source = read_pose(pose)

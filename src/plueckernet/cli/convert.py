@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from plueckernet.cli.options import ForceOption, LodOption, StoreyOption, TypesOption
+from plueckernet.cli.starting import quick_imports
 
 
 def convert(
@@ -35,10 +36,11 @@ def convert(
 
     Formats: npy, npz, ply, dxf, obj, limap2, limap, line3dpp, csv, txt; cityjson, gml, ifc and mesh can only be read.
     """
-    from plueckernet.cli.outputs import check_outputs
-    from plueckernet.cli.progress import slow_bar
-    from plueckernet.io import clip_to_ball, read_lines_report, write_lines
-    from plueckernet.io.writing import writable_format
+    with quick_imports():
+        from plueckernet.cli.outputs import check_outputs
+        from plueckernet.cli.progress import slow_bar
+        from plueckernet.io import clip_to_ball, read_lines_report, write_lines
+        from plueckernet.io.writing import writable_format
 
     if writable_format(target, to_format).name != "limap2":  # which is a folder
         check_outputs([target], [source], force)

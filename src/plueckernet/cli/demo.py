@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from plueckernet.cli.starting import quick_imports
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -30,12 +32,13 @@ def demo(
     ] = None,
 ) -> None:
     """Register two line maps of one house that come with the package, and compare the pose with the true one."""
-    from rich.console import Console
+    with quick_imports():
+        from rich.console import Console
 
-    from plueckernet.cli.summary import reading_rows, result_rows, rows_table
-    from plueckernet.cli.workers import fitting_threads
-    from plueckernet.io.files import make_folder
-    from plueckernet.registration import register
+        from plueckernet.cli.summary import reading_rows, result_rows, rows_table
+        from plueckernet.cli.workers import fitting_threads
+        from plueckernet.io.files import make_folder
+        from plueckernet.registration import register
 
     if out is not None:
         make_folder(out)

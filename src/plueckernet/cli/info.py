@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from plueckernet.cli.options import LodOption, StoreyOption, TypesOption
+from plueckernet.cli.starting import quick_imports
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -32,11 +33,12 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list with one object per file.")] = False,
 ) -> None:
     """Show format, counts, extent, lengths and directions of line maps."""
-    from rich.console import Console
+    with quick_imports():
+        from rich.console import Console
 
-    from plueckernet.cli.progress import slow_bar
-    from plueckernet.errors import PlueckernetError
-    from plueckernet.io import read_lines_report, summarise_lines
+        from plueckernet.cli.progress import slow_bar
+        from plueckernet.errors import PlueckernetError
+        from plueckernet.io import read_lines_report, summarise_lines
 
     console = Console()
     objects: list[dict[str, Any]] = []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import plueckernet.cli.options as opt
+from plueckernet.cli.starting import quick_imports
 
 if TYPE_CHECKING:
     from plueckernet.io import ReadReport
@@ -44,12 +45,13 @@ def locate(
 
     Exit code 0: found; 1: not found or ambiguous; 2: bad input.
     """
-    from plueckernet import locating
-    from plueckernet.cli.maps import ReadingOptions, read_pair
-    from plueckernet.cli.outputs import RegistrationOutputs, check_outputs
-    from plueckernet.cli.progress import slow_bar
-    from plueckernet.matchers import load_matcher
-    from plueckernet.stages import STAGES
+    with quick_imports():
+        from plueckernet import locating
+        from plueckernet.cli.maps import ReadingOptions, read_pair
+        from plueckernet.cli.outputs import RegistrationOutputs, check_outputs
+        from plueckernet.cli.progress import slow_bar
+        from plueckernet.matchers import load_matcher
+        from plueckernet.stages import STAGES
 
     chosen = opt.registration_settings(False, inlier_threshold, min_confidence, settings)
     opt.check_device(device)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import plueckernet.cli.options as opt
+from plueckernet.cli.starting import quick_imports
 
 
 def refine(
@@ -36,12 +37,13 @@ def refine(
 
     Exit code 0: accepted; 1: not accepted or ambiguous; 2: bad input.
     """
-    from plueckernet import registration
-    from plueckernet.cli.maps import ReadingOptions, read_pair
-    from plueckernet.cli.outputs import RegistrationOutputs
-    from plueckernet.cli.poses import read_pose
-    from plueckernet.cli.progress import slow_bar
-    from plueckernet.matchers import load_matcher
+    with quick_imports():
+        from plueckernet import registration
+        from plueckernet.cli.maps import ReadingOptions, read_pair
+        from plueckernet.cli.outputs import RegistrationOutputs
+        from plueckernet.cli.poses import read_pose
+        from plueckernet.cli.progress import slow_bar
+        from plueckernet.matchers import load_matcher
 
     chosen = opt.registration_settings(False, inlier_threshold, min_confidence, settings)
     opt.check_device(device)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import plueckernet.cli.options as opt
+from plueckernet.cli.starting import quick_imports
 
 
 def register(
@@ -43,13 +44,14 @@ def register(
 
     Exit code 0: registered; 1: not registered or ambiguous; 2: bad input.
     """
-    from plueckernet import registration
-    from plueckernet.cli.maps import ReadingOptions, read_pair
-    from plueckernet.cli.outputs import RegistrationOutputs
-    from plueckernet.cli.progress import slow_bar, unit_warnings_on_stderr
-    from plueckernet.cli.workers import fitting_threads
-    from plueckernet.matchers import load_matcher
-    from plueckernet.stages import STAGES
+    with quick_imports():
+        from plueckernet import registration
+        from plueckernet.cli.maps import ReadingOptions, read_pair
+        from plueckernet.cli.outputs import RegistrationOutputs
+        from plueckernet.cli.progress import slow_bar, unit_warnings_on_stderr
+        from plueckernet.cli.workers import fitting_threads
+        from plueckernet.matchers import load_matcher
+        from plueckernet.stages import STAGES
 
     chosen = opt.registration_settings(directed, inlier_threshold, min_confidence, settings)
     scale, vertical = opt.scale_choice(similarity, scale_range), opt.vertical(upright, up)

@@ -22,6 +22,7 @@ from plueckernet.geometry.pose import Pose
 # Poses that differ less give the same answer, whichever of them is meant; the calibration counts them as right.
 _SAME_ANGLE = math.radians(5.0)
 _SAME_DISTANCE = 0.12  # radii of the map
+_DOUBT = 0.02  # probability of a candidate that casts doubt on the best
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,19 +96,28 @@ class Assessment:
         others = [entry for entry in self.candidates[1:] if entry.group != group]
         return [entry.refinement.pose for entry in others if settings.is_firm_runner_up(entry.evidence, self.evidence)]
 
-    def firm_others(self, settings: JudgementSettings, max_deficit: float) -> list[Pose]:
-        """Candidates that would be firm runner-ups if the matcher agreed with them, the most probable first."""
-        group = self.candidates[0].group if self.candidates else 0
-        others = [entry for entry in self.candidates[1:] if entry.group != group]
-        return [
-            entry.refinement.pose
-            for entry in others
-            if settings.is_firm(entry.evidence) and entry.evidence.deficit <= max_deficit
-        ]
+    def doubts(self, accepted: Refinement, confidence: float, calibration: Calibration) -> list[Pose]:
+        """Candidates that would cast doubt on an accepted one if the matcher agreed as much with them, gravest first.
 
-    def may_hide_another(self, settings: JudgementSettings) -> bool:
-        """Whether the best candidate would be accepted, but explains so little that another may do as well."""
-        sure = self.weighing.confidence >= settings.min_confidence
+        There are none if the accepted one would reach the confidence even then.
+        """
+        own = next(entry for entry in self.candidates if entry.refinement is accepted)
+        agreement, group = own.evidence.matcher_agreement, own.group
+        evidence = [entry.evidence for entry in self.candidates]
+        agreed = [replace(facts, matcher_agreement=max(facts.matcher_agreement, agreement)) for facts in evidence]
+        probability = weigh(agreed, [entry.group for entry in self.candidates], calibration).probabilities
+        pairs = list(zip(self.candidates, probability, strict=True))
+        if sum(share for entry, share in pairs if entry.group == group) >= confidence:
+            return []
+        others = sorted((pair for pair in pairs if pair[0].group != group), key=lambda pair: -pair[1])
+        return [entry.refinement.pose for entry, share in others if share >= _DOUBT]
+
+    def may_hide_another(self, settings: JudgementSettings, infinite: bool) -> bool:
+        """Whether the best candidate would be accepted, but explains so little that another may do as well.
+
+        Of infinite lines little is explained anyway.
+        """
+        sure = self.weighing.confidence >= settings.min_confidence and not infinite
         return sure and self.evidence.explained_fraction < settings.hiding_fraction
 
     def exchangeable(self, members: int) -> Assessment:

@@ -67,9 +67,15 @@ def propose_poses(
     none = Hypotheses.none(MAX_HYPOTHESES, probability.device)
     yield none.merged(poses, scorer.scores(poses, probability), poses.rotation.shape[0])
     yield from _from_parts(maps, parts, settings, parallel)
-    poses = match_free_poses(maps.source, maps.target, maps.threshold)
+    yield match_free_hypotheses(maps)
+
+
+def match_free_hypotheses(maps: MapPair, up: Float[Tensor, "3"] | None = None) -> Hypotheses:
+    """Poses without matches; where the vertical ``up`` is known, they turn about it only."""
+    poses = match_free_poses(maps.source, maps.target, maps.threshold, up=up)
     count = poses.rotation.shape[0]
-    yield Hypotheses(poses, torch.arange(count, 0, -1, device=probability.device).float(), count, MAX_HYPOTHESES)
+    rank = torch.arange(count, 0, -1, device=poses.rotation.device).float()
+    return Hypotheses(poses, rank, count, MAX_HYPOTHESES)
 
 
 def _seeded(scorer: RowScorer, graph: MatchGraph, settings: HypothesisSettings, parallel: bool) -> Pose:

@@ -182,7 +182,7 @@ class JudgementSettings:
     min_runner_up_lines: int = 20  # that hold another pose in every direction: it is no chance, and the place repeats
     min_runner_up_stand_out: float = 12.0  # standard deviations above chance, of the same
     min_runner_up_agreement: float = 0.6  # of the matcher, over that with the best pose, of the same
-    hiding_fraction: float = 0.3  # explained, below which the best pose may hide another from the matcher
+    hiding_fraction: float = 0.4  # explained, below which an accepted pose may hide another from the matcher
 
     def __post_init__(self) -> None:
         check_fraction(self, "min_confidence", "clear_confidence", "longest_clear_confidence", "longest_clear_fraction")

@@ -14,7 +14,7 @@ from torch import Tensor
 from plueckernet.estimation.assessment import Assessment, assess
 from plueckernet.estimation.candidates import Candidates, CandidateSettings, select_candidates
 from plueckernet.estimation.evidence import gather_evidence
-from plueckernet.estimation.hypotheses import HypothesisSettings, propose_poses
+from plueckernet.estimation.hypotheses import HypothesisSettings, match_free_hypotheses, propose_poses
 from plueckernet.estimation.judgement import Calibration
 from plueckernet.estimation.map_parts import MIN_PART_LINES, longest_matches, matches_of_rows, part_matches
 from plueckernet.estimation.maps import MapPair
@@ -124,7 +124,7 @@ class PoseSearch:
     def run(self, seed: int = 0, given: Sequence[Pose] = ()) -> Assessment:
         """The candidates after as many rounds as it takes; given normalized poses compete with them."""
         refined = self._refined(given) if given else ()
-        searched = self._with_hidden_runner_ups(self._searched(seed, refined), seed)
+        searched = self._with_second_opinion(self._searched(seed, refined), seed)
         return self._completed(self._with_family(searched))
 
     def run_first(self, seed: int = 0) -> Assessment:
@@ -190,40 +190,38 @@ class PoseSearch:
         self._match_all_lines()
         return self._assessed(self._refined(poses))
 
-    def _with_hidden_runner_ups(self, assessment: Assessment, seed: int) -> Assessment:
-        """With firm runner-ups among the poses of the matches that the best pose contradicts; without any, as it was.
+    def _with_second_opinion(self, assessment: Assessment, seed: int) -> Assessment:
+        """With other poses, where the accepted one explains little; as it was, if none of them makes it doubtful.
 
         In a place that repeats itself, a wrong pose under which the maps overlap more takes most of the matches, and
-        the search ends. The lines where the maps overlap under either pose, matched by themselves, show whether the
-        matcher agrees with both. Where the longest lines suffice, nothing is hidden.
+        the search ends. About poses that would make it doubtful if the matcher agreed with them as much, the matcher
+        is asked again: the lines that overlap under either pose are matched by themselves.
         """
-        settings, known = self._settings, len(self._scored_matches)
-        asked_again = self._matches_parts and self._all_matched
-        if not asked_again or not assessment.may_hide_another(settings.judgement):
+        settings = self._settings
+        if not self._matches_parts or not assessment.may_hide_another(settings.judgement, self._maps.are_infinite):
             return assessment
-        best = assessment.candidates[0].refinement.pose
-        contradicted = self.matches.of_rows((self._match_scorer.fit(stacked([best]))[0] <= 0).nonzero()[:, 0])
-        if len(contradicted) < _FEWEST_MATCHES:
-            return assessment
-        with self._stage("estimate"):
-            hypotheses = next(self._proposed(seed, settings.hypotheses, contradicted))
-        with self._stage("verify"):
-            candidates = self._candidates(hypotheses, settings.constrained(settings.candidates))
-        with self._stage("refine"):
-            refined = self._refined(candidates.poses, assessment.refined)
+        best, refined = assessment.candidates[0].refinement, assessment.refined
+        for hypotheses in self._timed(self._without_best(best.pose, seed)):
+            with self._stage("verify"):
+                candidates = self._candidates(hypotheses, settings.constrained(settings.candidates))
+            with self._stage("refine"):
+                refined = tuple(self._refined(candidates.poses, refined))
         with self._stage("judge"):
-            firm = self._assessed(refined).firm_others(settings.judgement, settings.family.max_runner_up_deficit)
-        if not firm:
+            doubts = self._assessed(refined).doubts(best, settings.judgement.min_confidence, self._calibration)
+        if not doubts:
             return assessment
         with self._stage("match"):
-            for pose in (best, *firm[:_OVERLAPS]):
+            for pose in (best.pose, *doubts[:_OVERLAPS]):
                 self._match_overlap(pose)
         with self._stage("judge"):
-            hidden = self._assessed(refined)
-        if hidden.runner_ups(settings.judgement):
-            return hidden
-        del self._scored_matches[known:]
-        return assessment
+            return self._assessed(refined)
+
+    def _without_best(self, best: Pose, seed: int) -> Iterator[Hypotheses]:
+        """Poses of the matches that the best pose contradicts, and poses without matches."""
+        contradicted = self.matches.of_rows((self._match_scorer.fit(stacked([best]))[0] <= 0).nonzero()[:, 0])
+        if len(contradicted) >= _FEWEST_MATCHES:
+            yield next(self._proposed(seed, self._settings.hypotheses, contradicted))
+        yield match_free_hypotheses(self._maps, self._settings.vertical(self._maps))
 
     def _with_family(self, assessment: Assessment) -> Assessment:
         """With all poses that a symmetry of either map makes exchangeable with the best one.

@@ -20,8 +20,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from plueckernet.estimation.consistency import MatchGraph, compatibility, second_order
-from plueckernet.estimation.direction_search import match_free_poses
-from plueckernet.estimation.hypotheses import MAX_HYPOTHESES, HypothesisSettings, seed_pairs
+from plueckernet.estimation.hypotheses import MAX_HYPOTHESES, HypothesisSettings, match_free_hypotheses, seed_pairs
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.parallel_hypotheses import is_nearly_parallel, parallel_poses
 from plueckernet.estimation.ransac import Hypotheses, draw_pairs, solve_pairs
@@ -56,9 +55,7 @@ def propose_upright_poses(
     poses = _from_matches(maps, scorer, probability, up, fewer, seed)
     none = Hypotheses.none(MAX_HYPOTHESES, probability.device)
     yield none.merged(poses, scorer.scores(poses, probability), poses.rotation.shape[0])
-    poses = match_free_poses(maps.source, maps.target, maps.threshold, up=up)
-    count = poses.rotation.shape[0]
-    yield Hypotheses(poses, torch.arange(count, 0, -1, device=probability.device).float(), count, MAX_HYPOTHESES)
+    yield match_free_hypotheses(maps, up)
 
 
 def _from_matches(
