@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.harness import RESULTS
+from plueckernet.estimation.judgement import Calibration
 from plueckernet.evaluation.acceptance_rows import acceptance_rows, offender_lines
 from plueckernet.evaluation.acceptance_values import AcceptanceValues
-from plueckernet.evaluation.confidence import ConfidenceValues
+from plueckernet.evaluation.confidence import ConfidenceValues, RealReliability
 from plueckernet.evaluation.confidence_figure import LABELS, reliability_figure
 from plueckernet.evaluation.documents import read_result
 from plueckernet.evaluation.plots import save_figure, style
@@ -35,20 +36,24 @@ def calibration() -> Iterator[str]:
     yield "| matcher | fitted to | crops of real maps, map left out | all real pairs, map left out | synthetic scenes |"
     yield "|:---|:---|---:|---:|---:|"
     for matcher, values in confidences().items():
-        label, real, upright = LABELS.get(matcher, matcher), values.real, values.upright
-        errors = [None] * 3 if real is None else [real.crops, real.all_kinds, real.synthetic]
-        yield f"| {' | '.join([label, values.calibration.fitted_on, *map(_error_text, errors)])} |"
-        if upright is not None and values.calibration.upright is not None:
-            errors = [upright.crops, upright.all_kinds, None]
-            cells = [f"{label}, vertical known", values.calibration.upright.fitted_on, *map(_error_text, errors)]
+        for label, (calibration, real) in _measured(matcher, values).items():
+            errors = [None] * 3 if real is None else [real.crops, real.all_kinds, real.synthetic]
+            cells = [label, calibration.fitted_on, *map(_error_text, errors)]
             yield f"| {' | '.join(cells)} |"
+
+
+def _measured(matcher: str, values: ConfidenceValues) -> dict[str, tuple[Calibration, RealReliability | None]]:
+    """The calibrations of a matcher, by what they are for."""
+    label, whole = LABELS.get(matcher, matcher), values.calibration
+    special = {"vertical known": (whole.upright, values.upright), "infinite lines": (whole.infinite, values.infinite)}
+    known = {f"{label}, {name}": (own, real) for name, (own, real) in special.items() if own is not None}
+    return {label: (whole, values.real), **known}
 
 
 def kinds() -> Iterator[str]:
     """Right and called a success by kind of pair, for matchers that were calibrated on real maps."""
-    measured = {LABELS.get(name, name): values.real for name, values in confidences().items()}
-    measured |= {f"{LABELS.get(name, name)}, vertical known": values.upright for name, values in confidences().items()}
-    measured = {name: values for name, values in measured.items() if values is not None}
+    by_matcher = (_measured(name, values) for name, values in confidences().items())
+    measured = {label: real for own in by_matcher for label, (_, real) in own.items() if real is not None}
     if not measured:
         yield _NOT_MEASURED
         return
@@ -85,4 +90,4 @@ def draw(docs: Path) -> None:
 
 
 def _error_text(entry: Reliability | None) -> str:
-    return "–" if entry is None else f"{percent(entry.ece)} ({entry.pairs})"
+    return "–" if entry is None or not entry.pairs else f"{percent(entry.ece)} ({entry.pairs})"

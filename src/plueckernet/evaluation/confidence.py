@@ -78,10 +78,7 @@ INFINITE_PROTOCOLS: list[EvaluationProtocol] = [
     Unrelated(infinite=True), Unrelated(infinite=True), Unrelated(infinite=True),
 ]  # fmt: skip
 INFINITE_KINDS = (PairKind.NEIGHBOURS, PairKind.SPARSE, PairKind.PIECE, PairKind.UNRELATED)
-INFINITE_FEATURES = FeatureNames(
-    choice=FEATURES.choice,
-    presence=("inliers", "stand_out", "crowd_ratio", "lateral_support", "chance_lines", "matcher_agreement"),
-)
+INFINITE_FEATURES = FeatureNames(FEATURES.choice, (*FEATURES.presence, "lateral_support", "chance_lines"))
 INFINITE_FITTED_ON = (
     "lines without ends: random parts of synthetic scenes, from overlap 0.7 to 0.07 and up to 10° of noise, any motion;"
     " real neighbouring crops, sparse and dense, pieces; unrelated maps"
