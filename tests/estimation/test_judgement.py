@@ -152,8 +152,8 @@ def test_special_cases_have_calibrations_of_their_own_where_there_are_any():
     assert whole.where(vertical_known=False, infinite=False) is whole
     assert whole.where(vertical_known=True, infinite=False) is upright
     assert whole.where(vertical_known=False, infinite=True) is infinite
-    alone = replace(LEARNED, upright=None, infinite=None)
-    assert alone.where(vertical_known=True, infinite=True) is alone
+    single = replace(LEARNED, upright=None, infinite=None)
+    assert single.where(vertical_known=True, infinite=True) is single
 
 
 def test_every_feature_is_finite_for_any_evidence():
