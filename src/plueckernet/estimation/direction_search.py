@@ -183,13 +183,17 @@ def _direction_agreement(
     rotations: Float[Tensor, "r 3 3"], source: AnchoredLines, target: AnchoredLines
 ) -> Float[Tensor, " r"]:
     """How much of the source's long lines is parallel to the target's."""
-    lengths = [_half_length(lines)[:_COMPARED_LINES].sqrt() for lines in (source, target)]
-    directions = [lines.lines.direction[:_COMPARED_LINES] for lines in (source, target)]
+    (direction, length), (other_direction, other_length) = (
+        (lines.lines.direction[:_COMPARED_LINES], _half_length(lines)[:_COMPARED_LINES].sqrt())
+        for lines in (source, target)
+    )
     if compiled():
-        sides = zip(directions, lengths, strict=True)
-        return direction_agreement(rotations, *sides, _DIRECTION_SIGMA)
-    kernels = [_kernel(directions[0] @ block.mT @ directions[1].mT) for block in rotations.split(64)]
-    return torch.cat([(kernel @ lengths[1]) @ lengths[0] for kernel in kernels])
+        return direction_agreement(rotations, (direction, length), (other_direction, other_length), _DIRECTION_SIGMA)
+    agreement = []
+    for block in rotations.split(64):
+        kernel = _kernel(direction @ block.mT @ other_direction.mT)  # (r, m, n)
+        agreement.append((kernel @ other_length) @ length)
+    return torch.cat(agreement)
 
 
 # Translations
@@ -205,9 +209,8 @@ def _all_peaks(
 ) -> tuple[Float[Tensor, " p"], Float[Tensor, "p 3"], Int[Tensor, " r"]]:
     """Excess and cells of the peaks of all rotations, one rotation after the other, and the number of each."""
     if compiled():
-        sides = (line_arrays(lines)._replace(half_length=_half_length(lines)) for lines in (source, target))
         parallel, limits = (math.cos(threshold.angle), threshold.directed), (count, _ROWS_PER_PEAK * count)
-        return vote_peaks(rotations, *sides, cell_size, parallel, limits)
+        return vote_peaks(rotations, line_arrays(source), line_arrays(target), cell_size, parallel, limits)
     peaks = [_peaks(_votes(rotation, source, target, threshold, cell_size), count) for rotation in rotations]
     excess, cells = zip(*peaks, strict=True)
     return torch.cat(excess), torch.cat(cells), torch.tensor([len(peak_excess) for peak_excess in excess])
@@ -285,9 +288,9 @@ def _moved_to_pairs(
     """Translations at the weighted least-squares solution of the pairs that are close, in a few narrowing steps."""
     distance, widths = _PAIR_DISTANCE * cell_size, [width * cell_size for width in _KERNEL_WIDTHS]
     if compiled():
-        sides, limits = (line_arrays(lines) for lines in (source, target)), (distance, threshold.angle)
-        start = poses.rotation, poses.translation
-        return Pose(poses.rotation, moved_translations(start, *sides, limits, widths, _DAMPING))
+        start, limits = (poses.rotation, poses.translation), (distance, threshold.angle)
+        lines = line_arrays(source), line_arrays(target)
+        return Pose(poses.rotation, moved_translations(start, *lines, limits, widths, _DAMPING))
     pose, row, column = _close_rows(poses, source, target, InlierThreshold(distance, threshold.angle))
     direction, translation = target.lines.direction[column], poses.translation
     across = torch.eye(3) - direction[:, :, None] * direction[:, None]

@@ -8,7 +8,7 @@
 
 typedef struct {
     int64_t count;
-    const float *anchor, *direction, *half_length;
+    const float *anchor, *direction, *half_length; /* the last is NULL for infinite lines */
 } Lines;
 
 /* A line as it votes, in cells. */
@@ -28,7 +28,7 @@ typedef struct {
 static Voter voter(const float *rotation, Lines lines, int64_t i, float cell_size, float middle)
 {
     static const float nowhere[3] = {0, 0, 0};
-    float half = lines.half_length[i];
+    float half = lines.half_length ? lines.half_length[i] : 1; /* infinite lines are of the size of the map */
     MovedLine line = moved_line(rotation, nowhere, lines.anchor + 3 * i, lines.direction + 3 * i, half, 1 / cell_size);
     float length = 2 * half / cell_size, samples = ceilf(length);
     samples = samples > 1 ? samples : 1; /* also of NaN */
@@ -154,7 +154,7 @@ static void sum_windows(int outer, int inner, const float *from, float *to)
 static void set_means(Grid *grid)
 {
     float *blocks = grid->blocks[0][0], *window = grid->window[0][0], factor = 1 / (27.0f * BLOCK * BLOCK * BLOCK);
-    const float *columns = grid->columns[0][0];
+    float *columns = grid->columns[0][0];
     for (int b = 0; b < BLOCKS * BLOCKS * BLOCKS; b++) {
         float sum = 0;
         for (int k = 0; k < BLOCK; k++)
@@ -164,12 +164,11 @@ static void set_means(Grid *grid)
     sum_windows(BLOCKS * BLOCKS, 1, blocks, window);
     sum_windows(BLOCKS, BLOCKS, window, blocks);
     sum_windows(1, BLOCKS * BLOCKS, blocks, window);
-    for (int b = 0; b < BLOCKS * BLOCKS; b++) {
-        float *row = grid->columns[0][b];
-        for (int z = 0; z < SIZE; z++) {
-            Between at = between_blocks(z);
-            row[z] = at.lower_weight * window[b * BLOCKS + at.lower] + at.upper_weight * window[b * BLOCKS + at.upper];
-        }
+    for (int z = 0; z < SIZE; z++) {
+        Between at = between_blocks(z);
+        const float *lower = window + at.lower, *upper = window + at.upper;
+        for (int b = 0; b < BLOCKS * BLOCKS; b++)
+            columns[b * SIZE + z] = at.lower_weight * lower[b * BLOCKS] + at.upper_weight * upper[b * BLOCKS];
     }
     for (int b = 0; b < BLOCKS; b++)
         for (int y = 0; y < SIZE; y++) {

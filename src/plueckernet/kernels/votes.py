@@ -31,13 +31,13 @@ def vote_peaks(
     parallel: tuple[float, bool],
     limits: tuple[int, int],
 ) -> tuple[Float[Tensor, " p"], Float[Tensor, "p 3"], Int[Tensor, " r"]]:
-    """Excess over chance and cells of the peaks of all rotations, and the number of each; both maps are segments.
+    """Excess over chance and cells of the peaks of all rotations, and the number of each.
 
     ``parallel`` is the least cosine of parallel lines and whether they have a sign; ``limits`` are of the peaks, and of
     the rows of the grid that they are searched in.
     """
-    arrays = [tensor.contiguous() for tensor in (rotations, *source, *target) if tensor is not None]
-    pointers = [tensor.data_ptr() for tensor in arrays]
+    arrays = [None if tensor is None else tensor.contiguous() for tensor in (rotations, *source, *target)]
+    pointers = [None if tensor is None else tensor.data_ptr() for tensor in arrays]
     excess, cells = torch.empty(len(rotations), limits[0]), torch.empty(len(rotations), limits[0], 3)
     counts = torch.empty(len(rotations), dtype=torch.int64)
     failed = _vote_peaks()(
