@@ -22,11 +22,17 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from plueckernet.estimation.distinct import distinct_poses
 from plueckernet.estimation.masks import places_above, places_below
+from plueckernet.estimation.partners import line_arrays
 from plueckernet.estimation.ransac import in_double
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, pair_residuals
 from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.upright import heading, turn_about
+from plueckernet.kernels.dominant_directions import direction_agreement, dominant_directions
+from plueckernet.kernels.library import compiled
+from plueckernet.kernels.voters import bundle_heads, moved_translations
+from plueckernet.kernels.votes import vote_peaks
 
 _MAX_LINES = 200  # that vote, of each map: the longest
 _BUNDLE_WIDTH = 1.5  # inlier distances within which parallel lines form one bundle
@@ -45,6 +51,7 @@ _BLOCK_SIZE = 4  # cells along each axis of a block, by which the mean of the vo
 _EXTENT_QUANTILE = 0.9  # of the distances of the anchors from the origin: translations are searched up to their sum
 _MIN_CELL_SIZE = 1.5  # inlier distances
 _PEAKS = 12  # of a rotation
+_ROWS_PER_PEAK = 8  # of the grid, the best ones, in which the peaks are searched
 _PEAK_SEPARATION = 2  # cells, along some axis
 _PAIR_DISTANCE = 1.5  # cells; of pairs that move the translation of a peak
 _KERNEL_WIDTHS = (0.5, 0.35, 0.25, 0.2)  # cells; sigma of the weight of these pairs, step by step
@@ -71,11 +78,10 @@ def match_free_poses(
         return Pose.identity(0, device=str(device))
     extent = sum(float(lines.anchor.norm(dim=-1).quantile(_EXTENT_QUANTILE)) for lines in (source, target))
     cell_size = max(2 * extent / _GRID_SIZE, _MIN_CELL_SIZE * threshold.distance)
-    each = _PEAKS if up is None else _TURN_PEAKS
-    peaks = [_peaks(_votes(rotation, source, target, threshold, cell_size), each) for rotation in rotations]
-    excess = torch.cat([peak_excess for peak_excess, _ in peaks])
-    rotations = rotations.repeat_interleave(torch.tensor([len(cells) for _, cells in peaks]), 0)
-    translations = (torch.cat([cells for _, cells in peaks]) + 1 - _GRID_SIZE / 2) * cell_size
+    peaks_each = _PEAKS if up is None else _TURN_PEAKS
+    excess, cells, counts = _all_peaks(rotations, source, target, threshold, cell_size, peaks_each)
+    rotations = rotations.repeat_interleave(counts, 0)
+    translations = (cells + 1 - _GRID_SIZE / 2) * cell_size
     order = excess.argsort(descending=True, stable=True)[:count]
     poses = _moved_to_pairs(Pose(rotations[order], translations[order]), source, target, threshold, cell_size)
     return in_double(poses).to(device)
@@ -85,8 +91,10 @@ def _voters(lines: AnchoredLines, threshold: InlierThreshold) -> AnchoredLines:
     """The longest lines of the bundles, longest first, in single precision on the CPU."""
     lines = lines.to("cpu").to(torch.float32)
     lines = lines[_half_length(lines).argsort(descending=True, stable=True)[: 3 * _MAX_LINES]]
-    identity = Pose.identity(1, dtype=torch.float32)
     width = InlierThreshold(_BUNDLE_WIDTH * threshold.distance, threshold.angle)
+    if compiled():
+        return lines[bundle_heads(line_arrays(lines), (width.distance, width.angle), _MAX_LINES)]
+    identity = Pose.identity(1, dtype=torch.float32)
     in_bundle = pair_residuals(identity, lines, lines, width)[0].lt_(1).tril_(-1).sum(1)
     return lines[(in_bundle == 0).nonzero()[:_MAX_LINES, 0]]
 
@@ -108,12 +116,7 @@ def _rotations(source: AnchoredLines, target: AnchoredLines) -> Float[Tensor, "r
     angles = [(pairs[:, 0] * pairs[:, 1]).sum(-1).clamp(-1, 1).acos() for pairs in (from_pairs, to_pairs)]
     from_row, to_row = ((angles[0][:, None] - angles[1]).abs() < _MAX_ANGLE_DIFFERENCE).nonzero().unbind(1)
     rotations = _frames(to_pairs)[to_row] @ _frames(from_pairs)[from_row].mT
-    agreement = [_direction_agreement(block, source, target) for block in rotations.split(64)]
-    if not len(rotations):
-        return rotations
-    rotations = rotations[torch.cat(agreement).argsort(descending=True, stable=True)]
-    cosine = (rotations.flatten(1) @ rotations.flatten(1).mT - 1) / 2
-    return rotations[_separate(cosine > math.cos(_MAX_ANGLE_DIFFERENCE), _MAX_ROTATIONS)]
+    return _best_distinct(rotations, source, target, _MAX_ROTATIONS)
 
 
 def _turns(source: AnchoredLines, target: AnchoredLines, up: Float[Tensor, "3"]) -> Float[Tensor, "r 3 3"]:
@@ -126,17 +129,24 @@ def _turns(source: AnchoredLines, target: AnchoredLines, up: Float[Tensor, "3"])
     from_row, to_row = ((slopes[0][:, None] - slopes[1]).abs() < _MAX_ANGLE_DIFFERENCE).nonzero().unbind(1)
     turn = heading(sides[1][to_row], up) - heading(sides[0][from_row], up)
     rotations = turn_about(up, torch.cat([turn, turn + math.pi]))
-    if not len(rotations):
-        return rotations
-    rotations = rotations[_direction_agreement(rotations, source, target).argsort(descending=True, stable=True)]
-    cosine = (rotations.flatten(1) @ rotations.flatten(1).mT - 1) / 2
-    return rotations[_separate(cosine > math.cos(_MAX_ANGLE_DIFFERENCE), _MAX_TURNS)]
+    return _best_distinct(rotations, source, target, _MAX_TURNS)
+
+
+def _best_distinct(
+    rotations: Float[Tensor, "r 3 3"], source: AnchoredLines, target: AnchoredLines, count: int
+) -> Float[Tensor, "k 3 3"]:
+    agreement = _direction_agreement(rotations, source, target)
+    at_origin = Pose(rotations, torch.zeros_like(rotations[:, 0]))
+    return rotations[distinct_poses(at_origin, agreement, InlierThreshold(1.0, _MAX_ANGLE_DIFFERENCE), count)]
 
 
 def _dominant_directions(lines: AnchoredLines) -> Float[Tensor, "m 3"]:
     """Modes of the directions by length, each after three steps of mean shift; lines near a mode count for no other."""
     direction, weight = lines.lines.direction, _half_length(lines).clone()
-    least = _MIN_DIRECTION_FRACTION * float(weight.sum())
+    least, max_cosine = _MIN_DIRECTION_FRACTION * float(weight.sum()), math.cos(_DIRECTION_SEPARATION)
+    if compiled():
+        limits = _DIRECTION_SIGMA, least, max_cosine, _MAX_DIRECTIONS
+        return dominant_directions((direction, weight), *limits)
     kernel = _kernel(direction @ direction.mT)
     modes: list[Tensor] = []
     while len(modes) < _MAX_DIRECTIONS:
@@ -148,7 +158,7 @@ def _dominant_directions(lines: AnchoredLines) -> Float[Tensor, "m 3"]:
         if float(weight @ _kernel(cosine)) <= least:
             break
         modes.append(mode)
-        weight *= cosine.abs() < math.cos(_DIRECTION_SEPARATION)
+        weight *= cosine.abs() < max_cosine
     return torch.stack(modes) if modes else direction[:0]  # scattered lines have none
 
 
@@ -173,13 +183,37 @@ def _direction_agreement(
     rotations: Float[Tensor, "r 3 3"], source: AnchoredLines, target: AnchoredLines
 ) -> Float[Tensor, " r"]:
     """How much of the source's long lines is parallel to the target's."""
-    lengths = [_half_length(lines)[:_COMPARED_LINES].sqrt() for lines in (source, target)]
-    turned = source.lines.direction[:_COMPARED_LINES] @ rotations.mT
-    kernel = _kernel(turned @ target.lines.direction[:_COMPARED_LINES].mT)  # (r, m, n)
-    return (kernel @ lengths[1]) @ lengths[0]
+    (direction, length), (other_direction, other_length) = (
+        (lines.lines.direction[:_COMPARED_LINES], _half_length(lines)[:_COMPARED_LINES].sqrt())
+        for lines in (source, target)
+    )
+    if compiled():
+        return direction_agreement(rotations, (direction, length), (other_direction, other_length), _DIRECTION_SIGMA)
+    agreement = []
+    for block in rotations.split(64):
+        kernel = _kernel(direction @ block.mT @ other_direction.mT)  # (r, m, n)
+        agreement.append((kernel @ other_length) @ length)
+    return torch.cat(agreement)
 
 
 # Translations
+
+
+def _all_peaks(
+    rotations: Float[Tensor, "r 3 3"],
+    source: AnchoredLines,
+    target: AnchoredLines,
+    threshold: InlierThreshold,
+    cell_size: float,
+    count: int,
+) -> tuple[Float[Tensor, " p"], Float[Tensor, "p 3"], Int[Tensor, " r"]]:
+    """Excess and cells of the peaks of all rotations, one rotation after the other, and the number of each."""
+    if compiled():
+        parallel, limits = (math.cos(threshold.angle), threshold.directed), (count, _ROWS_PER_PEAK * count)
+        return vote_peaks(rotations, line_arrays(source), line_arrays(target), cell_size, parallel, limits)
+    peaks = [_peaks(_votes(rotation, source, target, threshold, cell_size), count) for rotation in rotations]
+    excess, cells = zip(*peaks, strict=True)
+    return torch.cat(excess), torch.cat(cells), torch.tensor([len(peak_excess) for peak_excess in excess])
 
 
 def _votes(
@@ -226,7 +260,7 @@ def _peaks(votes: Float[Tensor, "x y z"], count: int) -> tuple[Float[Tensor, " p
     pooling, interpolation = _smoothing_matrices()
     mean = _along_axes(_along_axes(votes, pooling), interpolation)
     excess = (votes - mean).mul_(mean.add_(1).rsqrt_()).view(size * size, size)
-    best, row = excess.amax(-1).topk(8 * count)
+    best, row = excess.amax(-1).topk(_ROWS_PER_PEAK * count)
     cells = torch.stack([row // size, row % size, excess[row].argmax(-1)], -1)
     close = (cells[:, None] - cells).abs().amax(-1) <= _PEAK_SEPARATION
     chosen = _separate(close, count)
@@ -252,15 +286,20 @@ def _moved_to_pairs(
     poses: Pose, source: AnchoredLines, target: AnchoredLines, threshold: InlierThreshold, cell_size: float
 ) -> Pose:
     """Translations at the weighted least-squares solution of the pairs that are close, in a few narrowing steps."""
-    pose, row, column = _close_rows(poses, source, target, InlierThreshold(_PAIR_DISTANCE * cell_size, threshold.angle))
+    distance, widths = _PAIR_DISTANCE * cell_size, [width * cell_size for width in _KERNEL_WIDTHS]
+    if compiled():
+        start, limits = (poses.rotation, poses.translation), (distance, threshold.angle)
+        lines = line_arrays(source), line_arrays(target)
+        return Pose(poses.rotation, moved_translations(start, *lines, limits, widths, _DAMPING))
+    pose, row, column = _close_rows(poses, source, target, InlierThreshold(distance, threshold.angle))
     direction, translation = target.lines.direction[column], poses.translation
     across = torch.eye(3) - direction[:, :, None] * direction[:, None]
     turned = (poses.rotation @ source.anchor.mT).mT[pose, row]
     offset = (across @ (target.anchor[column] - turned)[:, :, None])[:, :, 0]
     length = torch.minimum(_half_length(source)[row], _half_length(target)[column]).sqrt_()
-    for width in _KERNEL_WIDTHS:
+    for width in widths:
         residual = offset - (across @ translation[pose][:, :, None])[:, :, 0]
-        weight = length * (residual.square().sum(-1) / (-2 * (width * cell_size) ** 2)).exp_()
+        weight = length * (residual.square().sum(-1) / (-2 * width**2)).exp_()
         normal = _DAMPING * torch.eye(3).repeat(len(translation), 1, 1)
         normal.index_add_(0, pose, weight[:, None, None] * across)
         right = torch.zeros_like(translation).index_add_(0, pose, weight[:, None] * residual)
