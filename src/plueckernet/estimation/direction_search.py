@@ -209,7 +209,7 @@ def _all_peaks(
 ) -> tuple[Float[Tensor, " p"], Float[Tensor, "p 3"], Int[Tensor, " r"]]:
     """Excess and cells of the peaks of all rotations, one rotation after the other, and the number of each."""
     if compiled():
-        parallel, limits = (math.cos(threshold.angle), threshold.directed), (count, _ROWS_PER_PEAK * count)
+        parallel, limits = (threshold.angle, threshold.directed), (count, _ROWS_PER_PEAK * count)
         return vote_peaks(rotations, line_arrays(source), line_arrays(target), cell_size, parallel, limits)
     peaks = [_peaks(_votes(rotation, source, target, threshold, cell_size), count) for rotation in rotations]
     excess, cells = zip(*peaks, strict=True)

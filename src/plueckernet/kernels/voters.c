@@ -1,5 +1,5 @@
 /* The lines that vote for translations, and the pairs of them that move these: estimation/direction_search.py. */
-#include "line_columns.h"
+#include "direction_index.h"
 
 /* The first lines, at most `max_count`, that are close to none before them; returns how many rows were written to
    `heads`, or -1 if there was no memory. Half lengths are NULL for infinite lines. */
@@ -60,19 +60,21 @@ static void set_pair(Pair *pair, const float *rotation, const Lines *source, int
 
 /* The pairs that are close under a pose; returns their number. */
 static int64_t close_pairs_of(const float *rotation, const float *translation, const Lines *source, const Lines *target,
-                              const LineColumns *columns, const Threshold *threshold, float *square, Pair *pairs)
+                              const DirectionIndex *index, const Threshold *threshold, float *square, Pair *pairs)
 {
     int segments = source->half_length && target->half_length;
     int64_t count = 0;
     for (int64_t i = 0; i < source->count; i++) {
         MovedLine line = moved_line(rotation, translation, source->anchor + 3 * i, source->direction + 3 * i,
                                     half_of(source, i), 1 / threshold->distance);
-        residual_row(&line, columns, 0, target->count, threshold, segments, square);
-        if (!(smallest(square, columns->padded) < 1))
+        int patch = direction_patch(line.dx, line.dy, line.dz, index->patches);
+        int64_t first = index->start[patch], used = index->used[patch];
+        residual_row(&line, &index->columns, first, used, threshold, segments, square);
+        if (!(smallest(square, padded_count(used)) < 1))
             continue;
-        for (int64_t j = 0; j < target->count; j++)
+        for (int64_t j = 0; j < used; j++)
             if (square[j] < 1)
-                set_pair(pairs + count++, rotation, source, i, target, j);
+                set_pair(pairs + count++, rotation, source, i, target, index->rows[first + j]);
     }
     return count;
 }
@@ -123,21 +125,19 @@ KERNEL int move_to_pairs(int64_t poses, const float *rotation, float *translatio
     Lines source = {rows, anchor, direction, half_length};
     Lines target = {columns, other_anchor, other_direction, other_half_length};
     Threshold threshold = {distance, angle, 0, 0};
-    int64_t padded = padded_count(columns);
-    float *memory = malloc(sizeof(float) * (size_t)(padded * (COLUMN_FIELDS + 1) + 1));
+    DirectionIndex index;
+    int failed = direction_index_build(&index, columns, other_anchor, other_direction, other_half_length, &threshold);
+    float *square = malloc(sizeof(float) * (size_t)(padded_count(columns) + 1));
     Pair *pairs = malloc(sizeof(Pair) * (size_t)(rows * columns + 1));
-    if (memory && pairs) {
-        LineColumns table = columns_in(memory, padded);
-        set_columns(&table, columns, other_anchor, other_direction, other_half_length, 1 / distance);
-        for (int64_t h = 0; h < poses; h++) {
-            int64_t count = close_pairs_of(rotation + 9 * h, translation + 3 * h, &source, &target, &table, &threshold,
-                                           memory + COLUMN_FIELDS * padded, pairs);
-            for (int64_t s = 0; s < steps; s++)
-                step_to_pairs(count, pairs, widths[s], damping, translation + 3 * h);
-        }
+    failed = failed || !square || !pairs;
+    for (int64_t h = 0; h < poses && !failed; h++) {
+        float *moved = translation + 3 * h;
+        int64_t count = close_pairs_of(rotation + 9 * h, moved, &source, &target, &index, &threshold, square, pairs);
+        for (int64_t s = 0; s < steps; s++)
+            step_to_pairs(count, pairs, widths[s], damping, moved);
     }
-    int failed = !(memory && pairs);
-    free(memory);
+    direction_index_free(&index);
+    free(square);
     free(pairs);
     return failed;
 }

@@ -1,5 +1,5 @@
 /* Translations by votes of parallel lines: estimation/direction_search.py. */
-#include "line_columns.h"
+#include "direction_index.h"
 
 #define SIZE 64 /* cells along each axis of the grid of translations */
 #define BLOCK 4 /* cells along each axis of a block, by which the mean of the votes is computed */
@@ -65,30 +65,46 @@ static void vote(const Voter *source, const Voter *target, float *votes)
     if (outside(x, x + length * dx) || outside(y, y + length * dy) || outside(z, z + length * dz))
         return;
     dx *= longer->spacing, dy *= longer->spacing, dz *= longer->spacing;
-    int32_t cell[SIZE];
-    for (int first = 0; first < samples; first += LANES)
+    for (int first = 0; first < samples; first += LANES) {
+        int32_t cell[LANES];
 #pragma omp simd
-        for (int s = first; s < first + LANES; s++)
-            cell[s] = (cell_of(x + s * dx) * SIZE + cell_of(y + s * dy)) * SIZE + cell_of(z + s * dz);
-    for (int s = 0; s < samples; s++)
-        votes[cell[s]] += weight;
+        for (int lane = 0; lane < LANES; lane++) {
+            int s = first + lane;
+            int32_t inside = (cell_of(x + s * dx) * SIZE + cell_of(y + s * dy)) * SIZE + cell_of(z + s * dz);
+            cell[lane] = s < samples ? inside : lane; /* a cell of the border: no branch by the number of samples */
+        }
+        for (int lane = 0; lane < LANES; lane++)
+            votes[cell[lane]] += weight;
+    }
 }
 
-/* All parallel pairs vote; `columns` has the directions of the targets. */
-static void cast_votes(const float *rotation, Lines source, const LineColumns *columns, const Voter *targets,
-                       int64_t target_count, float cell_size, float min_cosine, int directed, float *cosine,
-                       float *votes)
+/* The lines that are voted with, and those of them that may be parallel to a direction. */
+typedef struct {
+    const Voter *voters;
+    const DirectionIndex *index;
+    float cell_size, min_cosine, *cosine; /* scratch of as many numbers as a patch of the index has lines */
+    int directed;
+} Targets;
+
+/* All parallel pairs vote. */
+static void cast_votes(const float *rotation, Lines source, const Targets *targets, float *votes)
 {
+    const LineColumns *columns = &targets->index->columns;
+    float *cosine = targets->cosine;
     for (int64_t i = 0; i < source.count; i++) {
-        Voter line = voter(rotation, source, i, cell_size, 0);
+        Voter line = voter(rotation, source, i, targets->cell_size, 0);
+        int patch = direction_patch(line.dx, line.dy, line.dz, targets->index->patches);
+        int64_t first = targets->index->start[patch], used = targets->index->used[patch];
+        const float *dx = columns->dx + first, *dy = columns->dy + first, *dz = columns->dz + first;
+        int directed = targets->directed;
 #pragma omp simd
-        for (int64_t j = 0; j < columns->padded; j++) {
-            float value = line.dx * columns->dx[j] + line.dy * columns->dy[j] + line.dz * columns->dz[j];
+        for (int64_t j = 0; j < used; j++) {
+            float value = line.dx * dx[j] + line.dy * dy[j] + line.dz * dz[j];
             cosine[j] = directed ? value : fabsf(value);
         }
-        for (int64_t j = 0; j < target_count; j++)
-            if (cosine[j] > min_cosine)
-                vote(&line, targets + j, votes);
+        for (int64_t j = 0; j < used; j++)
+            if (cosine[j] > targets->min_cosine)
+                vote(&line, targets->voters + targets->index->rows[first + j], votes);
     }
 }
 
@@ -246,39 +262,44 @@ static int64_t take_peaks(Grid *grid, int64_t max_peaks, int64_t max_rows, float
     return count;
 }
 
+static void count_votes(const float *rotation, Lines source, const Targets *targets, Grid *grid)
+{
+    memset(grid->votes, 0, sizeof grid->votes);
+    cast_votes(rotation, source, targets, grid->votes[0][0]);
+    clear_border(grid->votes);
+    sum_neighbours(grid);
+    set_means(grid);
+    set_best(grid);
+}
+
 /* The peaks of the votes under every rotation: excess over chance and cell of at most `max_peaks` each, among the best
-   `max_rows` rows of the grid, fewer than there are; `counts` says how many. Returns 0, or 1 if there was no memory. */
+   `max_rows` rows of the grid, fewer than there are; `counts` says how many. Lines are parallel within an angle.
+   Returns 0, or 1 if there was no memory. */
 KERNEL int vote_peaks(int64_t rotations, const float *rotation, int64_t rows, const float *anchor,
                       const float *direction, const float *half_length, int64_t columns, const float *other_anchor,
-                      const float *other_direction, const float *other_half_length, float cell_size, float min_cosine,
+                      const float *other_direction, const float *other_half_length, float cell_size, double angle,
                       int directed, int64_t max_peaks, int64_t max_rows, float *excess, float *cells, int64_t *counts)
 {
     static const float unturned[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
-    int64_t padded = padded_count(columns);
+    Lines source = {rows, anchor, direction, half_length};
+    Lines target = {columns, other_anchor, other_direction, other_half_length};
+    Threshold threshold = {1, (float)angle, 0, directed};
+    DirectionIndex index;
+    int failed = direction_index_build(&index, columns, other_anchor, other_direction, other_half_length, &threshold);
     Grid *grid = malloc(sizeof(Grid));
-    float *memory = malloc(sizeof(float) * (size_t)(padded * (COLUMN_FIELDS + 1) + 1));
-    Voter *targets = malloc(sizeof(Voter) * (size_t)(columns + 1));
-    if (grid && memory && targets) {
-        Lines source = {rows, anchor, direction, half_length};
-        Lines target = {columns, other_anchor, other_direction, other_half_length};
-        LineColumns table = columns_in(memory, padded);
-        set_columns(&table, columns, other_anchor, other_direction, other_half_length, 1);
-        for (int64_t j = 0; j < columns; j++)
-            targets[j] = voter(unturned, target, j, cell_size, SIZE / 2);
-        for (int64_t r = 0; r < rotations; r++) {
-            memset(grid->votes, 0, sizeof grid->votes);
-            cast_votes(rotation + 9 * r, source, &table, targets, columns, cell_size, min_cosine, directed,
-                       memory + COLUMN_FIELDS * padded, grid->votes[0][0]);
-            clear_border(grid->votes);
-            sum_neighbours(grid);
-            set_means(grid);
-            set_best(grid);
-            counts[r] = take_peaks(grid, max_peaks, max_rows, excess + max_peaks * r, cells + 3 * max_peaks * r);
-        }
+    float *cosine = malloc(sizeof(float) * (size_t)(columns + 1));
+    Voter *voters = malloc(sizeof(Voter) * (size_t)(columns + 1));
+    failed = failed || !grid || !cosine || !voters;
+    for (int64_t j = 0; j < columns && !failed; j++)
+        voters[j] = voter(unturned, target, j, cell_size, SIZE / 2);
+    Targets targets = {voters, &index, cell_size, (float)cos(angle), cosine, directed};
+    for (int64_t r = 0; r < rotations && !failed; r++) {
+        count_votes(rotation + 9 * r, source, &targets, grid);
+        counts[r] = take_peaks(grid, max_peaks, max_rows, excess + max_peaks * r, cells + 3 * max_peaks * r);
     }
-    int failed = !(grid && memory && targets);
+    direction_index_free(&index);
     free(grid);
-    free(memory);
-    free(targets);
+    free(cosine);
+    free(voters);
     return failed;
 }

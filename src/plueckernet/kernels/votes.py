@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from plueckernet.kernels.library import FLOAT, INTEGER, POINTER, function
+from plueckernet.kernels.library import DOUBLE, FLOAT, INTEGER, POINTER, function
 from plueckernet.kernels.partners import LineArrays
 
 _LINES = INTEGER, POINTER, POINTER, POINTER
@@ -17,7 +17,7 @@ _vote_peaks = function(
     *(INTEGER, POINTER),
     *_LINES,
     *_LINES,
-    *(FLOAT, FLOAT, ctypes.c_int),
+    *(FLOAT, DOUBLE, ctypes.c_int),
     *(INTEGER, INTEGER, POINTER, POINTER, POINTER),
     result=ctypes.c_int,
 )
@@ -33,7 +33,7 @@ def vote_peaks(
 ) -> tuple[Float[Tensor, " p"], Float[Tensor, "p 3"], Int[Tensor, " r"]]:
     """Excess over chance and cells of the peaks of all rotations, and the number of each.
 
-    ``parallel`` is the least cosine of parallel lines and whether they have a sign; ``limits`` are of the peaks, and of
+    ``parallel`` is the angle of parallel lines and whether they have a sign; ``limits`` are of the peaks, and of
     the rows of the grid that they are searched in.
     """
     arrays = [None if tensor is None else tensor.contiguous() for tensor in (rotations, *source, *target)]
