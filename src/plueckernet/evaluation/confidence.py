@@ -77,14 +77,11 @@ INFINITE_PROTOCOLS: list[EvaluationProtocol] = [
     AnyProtocol(keep=0.4, noise=Noise(0.1, None, 5.0, None)),
     Unrelated(infinite=True), Unrelated(infinite=True), Unrelated(infinite=True),
 ]  # fmt: skip
-INFINITE_KINDS = (PairKind.NEIGHBOURS, PairKind.SPARSE, PairKind.PIECE, PairKind.UNRELATED)
-INFINITE_FEATURES = FeatureNames(
-    choice=FEATURES.choice,
-    presence=("inliers", "stand_out", "crowd_ratio", "lateral_support", "chance_lines", "matcher_agreement"),
-)
+INFINITE_KINDS = (PairKind.SPARSE, PairKind.PIECE, PairKind.UNRELATED)
+INFINITE_FEATURES = FeatureNames(FEATURES.choice, (*FEATURES.presence, "lateral_support", "chance_lines"))
 INFINITE_FITTED_ON = (
     "lines without ends: random parts of synthetic scenes, from overlap 0.7 to 0.07 and up to 10° of noise, any motion;"
-    " real neighbouring crops, sparse and dense, pieces; unrelated maps"
+    " real sparse and dense maps and pieces; unrelated maps"
 )
 _INFINITE_SEED = 5_000_000
 UPRIGHT_KINDS = (PairKind.NEIGHBOURS, PairKind.SPARSE, PairKind.PIECE, PairKind.TINY, PairKind.UNRELATED)
@@ -169,7 +166,7 @@ def _with_upright(values: ConfidenceValues, matcher: str, runner: Runner, data: 
 
 
 def _with_infinite(values: ConfidenceValues, matcher: str, runner: Runner, data: CalibrationData) -> ConfidenceValues:
-    """Pairs of scenes and of real places; maps that repeat themselves are known from lines with ends."""
+    """Pairs of scenes and of whole real places: nobody cuts lines that have no ends."""
     method, pairs = uncalibrated_method(matcher), RealPairs(PairKind.NEIGHBOURS, data.maps, infinite=True)
     rows = _synthetic(method, INFINITE_PROTOCOLS, runner, data.pairs, _INFINITE_SEED)
     rows += _real(method, pairs, INFINITE_KINDS, runner, data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from plueckernet.errors import InputError
+from plueckernet.estimation.judgement import Calibration
 from plueckernet.evaluation.confidence import ConfidenceValues, RealReliability
 from plueckernet.evaluation.crop_results import OVERLAPS, CropCell, CropValues
 from plueckernet.evaluation.documents import TableRow
@@ -178,19 +179,23 @@ def reliability_lines(values: ConfidenceValues) -> list[str]:
     """Weights and reliability as text."""
     calibration = values.calibration
     lines = [f"{values.matcher}: right {values.right}; Brier score on the held-out half {values.brier}"]
-    lines += _weight_lines("whether a candidate is right, by the evidence of the preferred", calibration.presence)
-    lines += _weight_lines("which candidate is right", calibration.choice)
+    lines += _model_lines(calibration)
     lines.append("confidence on the held-out half, and how many are right:")
     lines += [f"  {b.low:g} to {b.high:g}: mean {b.confidence:.3f}, right {b.right}" for b in values.reliability]
     lines += [] if values.real is None else real_reliability_lines(values.real)
-    if values.upright is None or calibration.upright is None:
-        return lines
-    lines += ["", "where the vertical is known:"]
-    lines += _weight_lines(
-        "whether a candidate is right, by the evidence of the preferred", calibration.upright.presence
-    )
-    lines += _weight_lines("which candidate is right", calibration.upright.choice)
-    return [*lines, *real_reliability_lines(values.upright)]
+    special = {
+        "where the vertical is known": (calibration.upright, values.upright),
+        "of lines without ends": (calibration.infinite, values.infinite),
+    }
+    for name, (own, real) in special.items():
+        if own is not None and real is not None:
+            lines += ["", f"{name}:", *_model_lines(own), *real_reliability_lines(real)]
+    return lines
+
+
+def _model_lines(calibration: Calibration) -> list[str]:
+    lines = _weight_lines("whether a candidate is right, by the evidence of the preferred", calibration.presence)
+    return [*lines, *_weight_lines("which candidate is right", calibration.choice)]
 
 
 def _weight_lines(model: str, weights: Mapping[str, float]) -> list[str]:
