@@ -82,7 +82,7 @@ def test_small_maps_are_matched_as_a_whole():
 
 @pytest.mark.parametrize("protocol", ["parts", "surveys"])
 def test_pairs_that_are_not_clear_are_looked_at_again_with_all_lines(protocol):
-    judgement = JudgementSettings(longest_clear_confidence=1.0)  # nothing is that clear
+    judgement = JudgementSettings(longest_clear_confidence=1.0, hiding_fraction=0.0)  # nothing is that clear
     settings, together = (
         RegistrationSettings(judgement=judgement),
         batches(2, RegistrationSettings(judgement=judgement)),
