@@ -170,7 +170,7 @@ def _with_infinite(values: ConfidenceValues, matcher: str, runner: Runner, data:
     method, pairs = uncalibrated_method(matcher), RealPairs(PairKind.NEIGHBOURS, data.maps, infinite=True)
     rows = _synthetic(method, INFINITE_PROTOCOLS, runner, data.pairs, _INFINITE_SEED)
     rows += _real(method, pairs, INFINITE_KINDS, runner, data)
-    made = special_calibration(rows, features_of(matcher, INFINITE_FEATURES), INFINITE_FITTED_ON)
+    made = special_calibration(rows, features_of(matcher, INFINITE_FEATURES), INFINITE_FITTED_ON, favoured=SYNTHETIC)
     if made is None:
         return values
     return replace(values, calibration=replace(values.calibration, infinite=made[0]), infinite=made[1])
@@ -226,10 +226,10 @@ def calibrated(
 
 
 def special_calibration(
-    predictions: Sequence[tuple[str, Prediction]], features: FeatureNames, fitted_on: str
+    predictions: Sequence[tuple[str, Prediction]], features: FeatureNames, fitted_on: str, favoured: str | None = None
 ) -> tuple[Calibration, RealReliability] | None:
     """A calibration of pairs that have something in common, and how well it predicts; None if they are too few."""
-    samples = _samples(predictions, features)
+    samples = replace(_samples(predictions, features), favoured=favoured)
     rows = samples.with_pose()
     try:
         calibration = samples.calibration(rows, f"{fitted_on}; {int(rows.sum())} pairs")

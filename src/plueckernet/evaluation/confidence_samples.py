@@ -81,6 +81,7 @@ class Samples:
 
     rows: tuple[Sample, ...]
     features: FeatureNames
+    favoured: str | None = None  # a kind that counts twice
 
     @cached_property
     def present(self) -> Bool[np.ndarray, "n k"]:
@@ -107,11 +108,11 @@ class Samples:
 
     @cached_property
     def weight(self) -> Float[np.ndarray, " n"]:
-        """Equal for all kinds in sum and, within a kind, for all places; 1 on average."""
+        """Equal in sum for all kinds but the favoured one and, within a kind, for all places; about 1 on average."""
         cells = [(row.kind, row.places) for row in self.rows]
         in_cell, kinds = Counter(cells), Counter(row.kind for row in self.rows)
         places = Counter(kind for kind, _ in in_cell)
-        even = [len(self.rows) / len(kinds) / kinds[kind] for kind, _ in cells]
+        even = [(1 + (kind == self.favoured)) * len(self.rows) / len(kinds) / kinds[kind] for kind, _ in cells]
         share = [kinds[cell[0]] / places[cell[0]] / in_cell[cell] for cell in cells]
         return np.array(even) * np.minimum(share, _MAX_WEIGHT)
 
