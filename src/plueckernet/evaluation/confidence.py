@@ -226,10 +226,13 @@ def calibrated(
 
 
 def special_calibration(
-    predictions: Sequence[tuple[str, Prediction]], features: FeatureNames, fitted_on: str, favoured: str | None = None
+    predictions: Sequence[tuple[str, Prediction]],
+    features: FeatureNames,
+    fitted_on: str,
+    favoured: str = PairKind.NEIGHBOURS,
 ) -> tuple[Calibration, RealReliability] | None:
     """A calibration of pairs that have something in common, and how well it predicts; None if they are too few."""
-    samples = replace(_samples(predictions, features), favoured=favoured)
+    samples = _samples(predictions, features, favoured)
     rows = samples.with_pose()
     try:
         calibration = samples.calibration(rows, f"{fitted_on}; {int(rows.sum())} pairs")
@@ -238,10 +241,12 @@ def special_calibration(
         return None
 
 
-def _samples(predictions: Sequence[tuple[str, Prediction]], features: FeatureNames) -> Samples:
-    """All registrations, given with their kinds, but those that could not be made."""
+def _samples(
+    predictions: Sequence[tuple[str, Prediction]], features: FeatureNames, favoured: str = PairKind.NEIGHBOURS
+) -> Samples:
+    """All registrations, given with their kinds, but those that could not be made; neighbouring crops count twice."""
     known = (sample(kind, prediction) for kind, prediction in predictions)
-    return Samples(tuple(entry for entry in known if entry is not None), features)
+    return Samples(tuple(entry for entry in known if entry is not None), features, str(favoured))
 
 
 def _real_reliability(samples: Samples) -> RealReliability:
