@@ -11,9 +11,11 @@ from plueckernet.data.protocols import ScanProtocol, sample_pair
 from plueckernet.data.scenes import make_scene
 from plueckernet.estimation.hypotheses import propose_poses
 from plueckernet.estimation.judgement import JudgementSettings
+from plueckernet.estimation.pose_family import PoseFamily
 from plueckernet.estimation.search import Matching, PoseSearch
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.geometry import LineSet, Pose
+from plueckernet.geometry.pose import stacked
 from plueckernet.matchers import load_matcher
 
 MATCHER = load_matcher("invariant")
@@ -218,3 +220,19 @@ def test_nothing_changes_where_no_runner_up_is_hidden(pair):
             assessments.append(search.run())
     assert len(assessments[0].candidates) == len(assessments[1].candidates)
     assert assessments[0].weighing == assessments[1].weighing
+
+
+@pytest.mark.parametrize(("shift", "members"), [(0.05, 1), (0.5, 2)])
+def test_a_family_of_poses_that_give_the_same_answer_is_not_ambiguous(shift, members, pair, monkeypatch):
+    """The planks of a barn coincide when they are shifted by one; that is no other answer."""
+
+    def shifted_family(best, *_):
+        moved = Pose(best.rotation, best.translation + torch.tensor([shift, 0.0, 0.0], dtype=torch.float64))
+        ratio, nothing = torch.ones(2), Pose.identity(0)
+        return PoseFamily(stacked([best, moved]), ratio, ratio, nothing, nothing)
+
+    monkeypatch.setattr("plueckernet.estimation.search.pose_family", shifted_family)
+    with torch.inference_mode():
+        assessment = search_of(pair.source, pair.target)[0].run()
+    assert assessment.members == members
+    assert (assessment.weighing.confidence > 0.9) == (members == 1)

@@ -183,12 +183,12 @@ def _groups(poses: Sequence[Pose]) -> list[int]:
     """For each pose, the first of all that gives the same answer."""
     first: list[int] = []
     for row, pose in enumerate(poses):
-        representatives = (other for other in first if first[other] == other and _same_answer(pose, poses[other]))
+        representatives = (other for other in first if first[other] == other and same_answer(pose, poses[other]))
         first.append(next(representatives, row))
     return first
 
 
-def _same_answer(pose: Pose, other: Pose) -> bool:
-    """Whether two normalized poses differ by no more than an error that counts as right."""
+def same_answer(pose: Pose, other: Pose) -> bool:
+    """Whether two normalized poses differ by no more than an error that counts as right, whichever of them is meant."""
     cosine = (float((pose.rotation * other.rotation).sum()) - 1) / 2
     return cosine > math.cos(_SAME_ANGLE) and float((pose.translation - other.translation).norm()) < _SAME_DISTANCE

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from plueckernet.estimation.assessment import Assessment, assess
+from plueckernet.estimation.assessment import Assessment, assess, same_answer
 from plueckernet.estimation.candidates import Candidates, CandidateSettings, select_candidates
 from plueckernet.estimation.evidence import gather_evidence
 from plueckernet.estimation.hypotheses import HypothesisSettings, match_free_hypotheses, propose_poses
@@ -245,7 +245,7 @@ class PoseSearch:
                 stacked(runner_ups) if runner_ups else None,
             )
             members = self._allowed([family.poses[row] for row in range(1, len(family))])
-            if not members:
+            if all(same_answer(member, poses[0]) for member in members):
                 return assessment
             if doubtful:
                 self._crowd = 0.0
