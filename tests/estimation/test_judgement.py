@@ -37,7 +37,10 @@ GOOD = Evidence(
     runner_up_ratio=0.3,
     deficit=0.0,
     lateral_support=30.0,
+    rotation_deviation=0.002,
     matcher_agreement=0.5,
+    matched_lines=40.0,
+    chance_matches=0.5,
 )
 BY_CHANCE = replace(
     GOOD, inliers=5, score=1.5, stand_out=2.0, crowd_ratio=0.8, smaller_explained=0.2, matcher_agreement=0.01

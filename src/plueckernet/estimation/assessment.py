@@ -131,13 +131,6 @@ class Assessment:
         )
         return replace(self, candidates=candidates, weighing=weighing, members=members)
 
-    def among(self, searches: int) -> Assessment:
-        """With the odds divided by the number of searches in which these candidates might have been found by chance."""
-        weighing = self.weighing.among(searches)
-        ratio = weighing.presence / self.weighing.presence if self.weighing.presence > 0 else 1.0
-        candidates = tuple(replace(entry, probability=ratio * entry.probability) for entry in self.candidates)
-        return replace(self, candidates=candidates, weighing=weighing)
-
     def preferring(self, refinement: Refinement) -> Assessment:
         """With a given candidate put first, however probable it is."""
         first = next(entry for entry in self.candidates if entry.refinement is refinement)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.matching import Matches
 from plueckernet.estimation.refinement import RefinedCandidate
 from plueckernet.estimation.scoring import RowScorer
-from plueckernet.estimation.verification import Explained, MapScorer
+from plueckernet.estimation.verification import MIN_DEVIATION, Explained, MapScorer, pose_shifts
 from plueckernet.geometry.pose import Pose, stacked
 
 
@@ -34,12 +34,16 @@ class Evidence:
     runner_up_ratio: float | None  # score of the best other pose over that of this one; None: no other pose was found
     deficit: float  # lines fewer than the fraction explained by the best score would be, in standard deviations
     lateral_support: float  # inliers across the direction that most of them are parallel to
-    matcher_agreement: float  # fraction of the matcher's probability on pairs that coincide, of the maps or of parts
+    rotation_deviation: float  # rad; standard deviation of the rotation about the axis that the inliers hold least
+    matcher_agreement: float  # fraction of the matcher's probability on pairs that coincide; of all matches that were
+    # made, of the maps or of parts, those count that stand out most from what they give the shifted pose
+    matched_lines: float  # matches that coincide, each by its probability; of the first ones that were made
+    chance_matches: float  # matches that coincide in the shifted pose, on average; of those that stand out most
 
     @classmethod
     def nothing(cls) -> Evidence:
         """The evidence when no pose was found."""
-        return Evidence(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, None, 0.0, 0.0, 0.0)
+        return Evidence(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, None, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def gather_evidence(
@@ -54,12 +58,12 @@ def gather_evidence(
         return []
     poses = stacked([candidate.refinement.pose for candidate in refined])
     explained = map_scorer.explained(poses)
-    agreement = torch.stack([_agreement(poses, *entry) for entry in matches]).amax(0)
+    support = _match_support(poses, matches)
     scores = [candidate.score for candidate in refined]
     deficit = explained.deficit(float(explained.fraction[scores.index(max(scores))]))
     evidence = []
-    agreements, deficits, fraction = agreement.tolist(), deficit.tolist(), explained.fraction.tolist()
-    for row, (candidate, fractions, support) in enumerate(
+    deficits, fraction, deviations = deficit.tolist(), explained.fraction.tolist(), _rotation_deviations(refined)
+    for row, (candidate, fractions, lateral) in enumerate(
         zip(refined, _fractions(explained), _lateral_supports(refined, maps), strict=True)
     ):
         others = scores[:row] + scores[row + 1 :]
@@ -76,16 +80,47 @@ def gather_evidence(
                 crowd_ratio=crowd / max(candidate.score, 1e-9),
                 runner_up_ratio=max(others) / max(candidate.score, 1e-9) if others else None,
                 deficit=deficits[row],
-                lateral_support=support,
-                matcher_agreement=agreements[row],
+                lateral_support=lateral,
+                rotation_deviation=deviations[row],
+                **{name: values[row] for name, values in support.items()},
             )
         )
     return evidence
 
 
-def _agreement(poses: Pose, scorer: RowScorer, matches: Matches) -> Float[Tensor, " h"]:
-    """The fraction of the probability of the matches that each pose explains."""
-    return scorer.scores(poses, matches.probability) / matches.probability.sum().clamp_min(1e-12)
+def _match_support(poses: Pose, matches: Sequence[tuple[RowScorer, Matches]]) -> dict[str, list[float]]:
+    """What the matches say about each pose, by the names of the evidence."""
+    shifts = pose_shifts(str(poses.translation.device))
+    count, tries = len(poses.translation), len(shifts)
+    shifted = Pose(
+        poses.rotation[:, None].expand(count, tries, 3, 3).flatten(0, 1),
+        (poses.translation[:, None] + shifts).flatten(0, 1),
+    )
+    scores = [scorer.scores(shifted, entry.probability).view(count, tries) for scorer, entry in matches]
+    totals = torch.stack([entry.probability.sum() for _, entry in matches])
+    support = MatchSupport.of(torch.stack(scores), totals[:, None])
+    return {name: getattr(support, name).tolist() for name in MATCH_EVIDENCE}
+
+
+@dataclass(frozen=True, eq=False)
+class MatchSupport:
+    """What matches say about poses."""
+
+    matcher_agreement: Float[Tensor, " *h"]
+    matched_lines: Float[Tensor, " *h"]
+    chance_matches: Float[Tensor, " *h"]
+
+    @classmethod
+    def of(cls, scores: Float[Tensor, "m *h s"], totals: Float[Tensor, "m *h"]) -> MatchSupport:
+        """From the probability that coincides in each pose and in shifts of it, for several sets of matches."""
+        own, chance = scores[..., 0], scores[..., 1:].mean(-1)
+        stand_out = (own - chance) / (scores[..., 1:].std(-1) + MIN_DEVIATION)
+        chosen = stand_out.argmax(0, keepdim=True)
+        agreement = own / totals.to(own).clamp_min(1e-12)
+        return MatchSupport(agreement.gather(0, chosen)[0], own[0], chance.gather(0, chosen)[0])
+
+
+MATCH_EVIDENCE = tuple(field.name for field in fields(MatchSupport))
 
 
 def lateral_support(directions: Float[Tensor, "k 3"]) -> float:
@@ -98,6 +133,13 @@ def _lateral_supports(refined: Sequence[RefinedCandidate], maps: MapPair) -> lis
     """Of the inliers of each candidate."""
     directions = maps.target.lines.direction
     return [lateral_support(directions[candidate.refinement.matches[:, 1]]) for candidate in refined]
+
+
+def _rotation_deviations(refined: Sequence[RefinedCandidate]) -> list[float]:
+    """Of each candidate, about the axis that its inliers hold least."""
+    covariance = np.stack([candidate.refinement.covariance[:3, :3].cpu().numpy() for candidate in refined])
+    deviations: list[float] = np.sqrt(np.linalg.eigvalsh(covariance)[:, -1].clip(0)).tolist()
+    return deviations
 
 
 def _fractions(explained: Explained) -> list[tuple[float, float]]:

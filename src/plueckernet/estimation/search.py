@@ -66,7 +66,7 @@ def search_pose(
     """The rigid pose of two maps that have the same unit.
 
     Noisy maps have few inliers within a threshold that suits most maps. Where no pose is accepted, one with a wider
-    threshold may be.
+    threshold may be. The calibrations are fitted to the better of both.
     """
     with stage("prepare"):
         maps = settings.normalize(*lines)
@@ -79,7 +79,7 @@ def search_pose(
         return registered
     with stage("prepare"):
         search = PoseSearch(coarser.normalize(*lines), matching, coarser, stage)
-    wider = search.registered(search.run_first(seed).among(2))
+    wider = search.registered(search.run_first(seed))
     return max(registered, wider, key=lambda result: result.assessment.weighing.confidence)
 
 

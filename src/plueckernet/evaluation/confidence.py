@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float
 
 from plueckernet.data.protocols import AnyProtocol, Noise, PaperProtocol, ScanProtocol
 from plueckernet.errors import InputError
+from plueckernet.estimation.evidence import MATCH_EVIDENCE
 from plueckernet.estimation.judgement import Calibration
 from plueckernet.evaluation.confidence_samples import (
     SYNTHETIC,
@@ -67,8 +68,8 @@ _MULTIPLES = {
     PairKind.UNRELATED: 2,
 }  # crops are what is measured; few unrelated maps get a pose
 FEATURES = FeatureNames(
-    choice=("stand_out", "deficit", "chance_lines", "lateral_support", "matcher_agreement"),
-    presence=("inliers", "stand_out", "smaller_explained", "crowd_ratio", "matcher_agreement"),
+    choice=("stand_out", "deficit", "chance_lines", "lateral_support", "rotation_deviation", "matcher_agreement"),
+    presence=("inliers", "stand_out", "smaller_explained", "crowd_ratio", "rotation_deviation", "matcher_agreement"),
 )
 REAL_FITTED_ON = "real maps: neighbouring crops, sparse and dense, pieces, tiny, repeated and unrelated maps; "
 INFINITE_PROTOCOLS: list[EvaluationProtocol] = [
@@ -78,7 +79,9 @@ INFINITE_PROTOCOLS: list[EvaluationProtocol] = [
     Unrelated(infinite=True), Unrelated(infinite=True), Unrelated(infinite=True),
 ]  # fmt: skip
 INFINITE_KINDS = (PairKind.SPARSE, PairKind.PIECE, PairKind.UNRELATED)
-INFINITE_FEATURES = FeatureNames(FEATURES.choice, (*FEATURES.presence, "lateral_support", "chance_lines"))
+INFINITE_FEATURES = FeatureNames(
+    FEATURES.choice, (*FEATURES.presence, "lateral_support", "chance_lines", "matched_lines", "chance_matches")
+)
 INFINITE_FITTED_ON = (
     "lines without ends: random parts of synthetic scenes, from overlap 0.7 to 0.07 and up to 10° of noise, any motion;"
     " real sparse and dense maps and pieces; unrelated maps"
@@ -152,7 +155,7 @@ def evaluate_confidence(
 
 def features_of(matcher: str, features: FeatureNames = FEATURES) -> FeatureNames:
     """What a calibration uses; the probabilities of descriptors say nothing about a pose."""
-    return features.without("matcher_agreement") if matcher == "descriptors" else features
+    return features.without(*MATCH_EVIDENCE) if matcher == "descriptors" else features
 
 
 def _with_upright(values: ConfidenceValues, matcher: str, runner: Runner, data: CalibrationData) -> ConfidenceValues:

@@ -32,9 +32,9 @@ class FeatureNames:
     choice: tuple[str, ...]
     presence: tuple[str, ...]  # of a right candidate; there is a constant, too
 
-    def without(self, name: str) -> FeatureNames:
+    def without(self, *dropped: str) -> FeatureNames:
         """All others."""
-        choice, presence = (tuple(own for own in names if own != name) for names in (self.choice, self.presence))
+        choice, presence = (tuple(own for own in names if own not in dropped) for names in (self.choice, self.presence))
         return FeatureNames(choice, presence)
 
 

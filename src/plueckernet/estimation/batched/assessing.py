@@ -12,7 +12,7 @@ from torch import Tensor
 
 from plueckernet.estimation.assessment import Assessment, assess
 from plueckernet.estimation.batched.look import LookedAt
-from plueckernet.estimation.evidence import Evidence
+from plueckernet.estimation.evidence import MATCH_EVIDENCE, Evidence
 from plueckernet.estimation.judgement import Calibration
 from plueckernet.estimation.refinement import RefinedCandidate, Refinement
 from plueckernet.geometry.pose import Pose
@@ -33,8 +33,9 @@ def assessed_pairs(
     """The candidates of each pair with their evidence and probabilities; ``looked_at`` is on the CPU."""
     along = torch.linalg.eigvalsh(looked_at.directions)[..., -1]
     lateral = (looked_at.inliers - along).clamp_min(0).tolist()
-    names = ("mask", "score", "stand_out", "chance_lines", "explained_fraction", "source_explained", "target_explained")
-    values: dict[str, Any] = {name: getattr(looked_at, name).tolist() for name in (*names, "deficit", "agreement")}
+    names = ["mask", "score", "stand_out", "chance_lines", "explained_fraction", "source_explained", "target_explained"]
+    names += ["deficit", "rotation_deviation", *MATCH_EVIDENCE]
+    values: dict[str, Any] = {name: getattr(looked_at, name).tolist() for name in names}
     values |= {"inliers": looked_at.inliers.tolist(), "lateral": lateral, "crowd": looked_at.crowd.tolist()}
     poses = looked_at.poses
     return [
@@ -67,7 +68,8 @@ def _assessed(
                 runner_up_ratio=max(others) / own if others else None,
                 deficit=values["deficit"][column],
                 lateral_support=values["lateral"][column],
-                matcher_agreement=values["agreement"][column],
+                rotation_deviation=values["rotation_deviation"][column],
+                **{name: values[name][column] for name in MATCH_EVIDENCE},
             )
         )
         refinement = _only_pose(poses[column])

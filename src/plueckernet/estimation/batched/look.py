@@ -22,7 +22,9 @@ from plueckernet.estimation.batched.residuals import Thresholds
 from plueckernet.estimation.batched.scoring import BatchedRowScorer
 from plueckernet.estimation.batched.verification import BatchedMapScorer
 from plueckernet.estimation.distinct import Distinctness
+from plueckernet.estimation.evidence import MATCH_EVIDENCE, MatchSupport
 from plueckernet.estimation.settings import RegistrationSettings, RoundSettings
+from plueckernet.estimation.verification import pose_shifts
 from plueckernet.geometry.pose import Pose
 from plueckernet.stages import StageClock
 
@@ -40,7 +42,10 @@ class LookedAt:
     source_explained: Float[Tensor, "b c"]
     target_explained: Float[Tensor, "b c"]
     deficit: Float[Tensor, "b c"]
-    agreement: Float[Tensor, "b c"]
+    rotation_deviation: Float[Tensor, "b c"]
+    matcher_agreement: Float[Tensor, "b c"]
+    matched_lines: Float[Tensor, "b c"]
+    chance_matches: Float[Tensor, "b c"]
     inliers: Int[Tensor, "b c"]
     directions: Float[Tensor, "b c 3 3"]  # sum of outer products over the inliers, for the lateral support
     crowd: Float[Tensor, " b"]
@@ -108,7 +113,7 @@ class BatchedSearch:
             if earlier is None:
                 return Look(matches, self._evidence(refined, candidates.crowd, [scorer]))
             before = earlier.looked_at
-            scorers = [scorer, BatchedRowScorer(self.maps, earlier.matches)]
+            scorers = [BatchedRowScorer(self.maps, earlier.matches), scorer]
             together = _Candidates.of(before).followed_by(refined)
             return Look(matches, self._evidence(together, torch.maximum(before.crowd, candidates.crowd), scorers))
 
@@ -151,6 +156,7 @@ class BatchedSearch:
             ),
             placed(refined.supported, torch.zeros_like(mask)),
             placed(refined.determined, torch.ones_like(mask)),
+            placed(_rotation_deviation(refined.covariance), torch.zeros_like(starts.rotation[..., 0, 0])),
             placed(refined.inlier.sum(-1), torch.zeros_like(mask, dtype=torch.long)),
             placed(direction.mT @ direction, torch.zeros_like(starts.rotation)),
         )
@@ -164,6 +170,7 @@ class BatchedSearch:
         explained = self.map_scorer.explained(poses)
         score = self.map_scorer.score(explained)
         stand_out, chance_lines = self.map_scorer.stand_out(poses, score, mask)
+        support = _match_support(poses, mask, scorers)
         best = score.masked_fill(~mask, -torch.inf).argmax(1, keepdim=True)
         return LookedAt(
             poses,
@@ -175,7 +182,10 @@ class BatchedSearch:
             explained.source / (explained.expected_source + 0.5),
             explained.target / (explained.expected_target + 0.5),
             explained.deficit(explained.fraction.gather(1, best)),
-            torch.stack([scorer.agreement(poses) for scorer in scorers]).amax(0),
+            candidates.rotation_deviation.gather(1, order),
+            support.matcher_agreement,
+            support.matched_lines,
+            support.chance_matches,
             candidates.inliers.gather(1, order),
             take_rows(candidates.directions.flatten(2), order).unflatten(2, (3, 3)),
             crowd,
@@ -191,6 +201,7 @@ class _Candidates:
     poses: Pose  # (b, c)
     supported: Bool[Tensor, "b c"]
     determined: Bool[Tensor, "b c"]
+    rotation_deviation: Float[Tensor, "b c"]
     inliers: Int[Tensor, "b c"]
     directions: Float[Tensor, "b c 3 3"]  # sum of outer products over the inliers
 
@@ -198,7 +209,7 @@ class _Candidates:
     def of(cls, looked_at: LookedAt) -> _Candidates:
         """Those of an earlier round."""
         determined = looked_at.regular[:, None].expand_as(looked_at.mask)
-        counts = looked_at.inliers, looked_at.directions
+        counts = looked_at.rotation_deviation, looked_at.inliers, looked_at.directions
         return _Candidates(looked_at.poses, looked_at.poses, looked_at.mask, determined, *counts)
 
     def followed_by(self, others: _Candidates) -> _Candidates:
@@ -207,10 +218,32 @@ class _Candidates:
             Pose(torch.cat([a.rotation, b.rotation], 1), torch.cat([a.translation, b.translation], 1))
             for a, b in ((self.starts, others.starts), (self.poses, others.poses))
         )
-        names = ("supported", "determined", "inliers", "directions")
+        names = ("supported", "determined", "rotation_deviation", "inliers", "directions")
         return _Candidates(
             starts, poses, *(torch.cat([getattr(self, name), getattr(others, name)], 1) for name in names)
         )
+
+
+def _rotation_deviation(covariance: Float[Tensor, "q 6 6"]) -> Float[Tensor, " q"]:
+    """About the axis that the inliers hold least."""
+    return torch.linalg.eigvalsh(covariance[:, :3, :3])[:, -1].clamp_min(0).sqrt()
+
+
+def _match_support(poses: Pose, mask: Bool[Tensor, "b c"], scorers: Sequence[BatchedRowScorer]) -> MatchSupport:
+    """What the matches say about each pose that the mask selects; zero elsewhere."""
+    pair, column = mask.nonzero().mT
+    result = MatchSupport(*poses.translation.new_zeros(len(fields(MatchSupport)), *mask.shape))
+    if not len(pair):
+        return result
+    shifts = pose_shifts(str(poses.translation.device))
+    rotation = poses.rotation[pair, column][:, None].expand(-1, len(shifts), -1, -1)
+    shifted = Pose(rotation, poses.translation[pair, column][:, None] + shifts)
+    scores = torch.stack([scorer.of_pairs(pair).scores(shifted) for scorer in scorers])
+    totals = torch.stack([scorer.matches.probability.sum(-1)[pair] for scorer in scorers])
+    support = MatchSupport.of(scores, totals)
+    for name in MATCH_EVIDENCE:
+        getattr(result, name)[pair, column] = getattr(support, name).to(poses.translation)
+    return result
 
 
 def _is_new(candidates: _Candidates, maps: BatchedMaps, settings: Distinctness) -> Bool[Tensor, "b c"]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from plueckernet.estimation.batched.lines import PaddedLines, max_entries
+from plueckernet.estimation.batched.lines import PaddedLines, max_entries, of_pairs
 from plueckernet.estimation.batched.matching import BatchedMatches
 from plueckernet.estimation.batched.preparation import BatchedMaps
 from plueckernet.geometry.pose import Pose
@@ -37,9 +39,11 @@ class BatchedRowScorer:
         )
         return torch.cat([(self.fit(block).relu_() @ weight)[..., 0] for block in blocks], 1)
 
-    def agreement(self, poses: Pose) -> Float[Tensor, "b h"]:
-        """The fraction of the probability of the matches that each pose explains."""
-        return self.scores(poses) / self.matches.probability.sum(-1, keepdim=True).clamp_min(1e-12)
+    def of_pairs(self, rows: Int[Tensor, " r"]) -> BatchedRowScorer:
+        """Scores poses on the matches of some pairs of maps, each as often as it is asked for."""
+        scorer = copy(self)
+        scorer.matches, scorer._forms = of_pairs(self.matches, rows), self._forms[rows]
+        return scorer
 
 
 def _forms(
