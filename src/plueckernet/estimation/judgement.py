@@ -136,29 +136,66 @@ def _weighted(weights: Mapping[str, float], evidence: Evidence) -> float:
 #: Of matches without meaningful probabilities; also used, and reported as uncalibrated, where a matcher has none.
 DESCRIPTOR_CALIBRATION = Calibration(
     presence={
-        "constant": 2.297,
-        "inliers": 1.163,
-        "stand_out": 0.722,
-        "smaller_explained": 3.164,
-        "crowd_ratio": -6.876,
+        "constant": -1.503,
+        "inliers": 0.283,
+        "stand_out": 0.411,
+        "smaller_explained": 2.622,
+        "crowd_ratio": -9.567,
+        "rotation_deviation": -1.225,
     },
-    choice={"stand_out": 2.505, "deficit": -1.695, "chance_lines": -0.647, "lateral_support": 1.869},
+    choice={
+        "stand_out": 2.417,
+        "deficit": -1.616,
+        "chance_lines": -2.772,
+        "lateral_support": 1.228,
+        "rotation_deviation": -1.771,
+    },
     fitted_on=(
         "real maps: neighbouring crops, sparse and dense, pieces, tiny, repeated and unrelated maps;"
-        " synthetic scenes: random parts, surveys and unrelated maps, any motion; 1338 pairs"
+        " synthetic scenes: random parts, surveys and unrelated maps, any motion; 2006 pairs"
     ),
     upright=Calibration(
         presence={
-            "constant": 3.142,
-            "inliers": 1.077,
-            "stand_out": 0.238,
-            "smaller_explained": 2.278,
-            "crowd_ratio": -7.562,
+            "constant": -0.865,
+            "inliers": 0.809,
+            "stand_out": 0.392,
+            "smaller_explained": 2.689,
+            "crowd_ratio": -8.784,
+            "rotation_deviation": -0.824,
         },
-        choice={"stand_out": 2.391, "deficit": -0.734, "chance_lines": -2.215, "lateral_support": 1.112},
+        choice={
+            "stand_out": 2.036,
+            "deficit": -0.822,
+            "chance_lines": -4.013,
+            "lateral_support": 1.517,
+            "rotation_deviation": -0.979,
+        },
         fitted_on=(
             "real maps, vertical known: neighbouring crops, sparse and dense, pieces, tiny and unrelated maps;"
-            " 627 pairs"
+            " 665 pairs"
+        ),
+    ),
+    infinite=Calibration(
+        presence={
+            "constant": 2.862,
+            "inliers": 1.665,
+            "stand_out": -1.859,
+            "smaller_explained": 3.617,
+            "crowd_ratio": -9.232,
+            "rotation_deviation": -0.689,
+            "lateral_support": 1.136,
+            "chance_lines": -2.144,
+        },
+        choice={
+            "stand_out": 2.223,
+            "deficit": -0.908,
+            "chance_lines": 1.753,
+            "lateral_support": 2.169,
+            "rotation_deviation": -1.298,
+        },
+        fitted_on=(
+            "lines without ends: random parts of synthetic scenes, from overlap 0.7 to 0.07 and up to 10° of"
+            " noise, any motion; real sparse and dense maps and pieces; unrelated maps; 1559 pairs"
         ),
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import re
 from collections.abc import Iterator, Sequence
@@ -190,6 +191,7 @@ def _evidence(result: RegistrationResult, about: About) -> str:
         ("explained fraction", f"{percent(evidence.explained_fraction)} of the lines where the maps overlap"),
         ("runner-up score ratio", _runner_up(evidence)),
         ("lateral support", f"{evidence.lateral_support:.1f} lines across the main direction"),
+        ("rotation", f"{math.degrees(evidence.rotation_deviation):.2g}° standard deviation about the weakest axis"),
         ("matcher agreement", f"{percent(evidence.matcher_agreement)} of the match probability is on inliers"),
     ]
     if len(result.inliers):
