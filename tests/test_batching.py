@@ -87,7 +87,7 @@ def test_pairs_that_are_not_clear_are_looked_at_again_with_all_lines(protocol):
         RegistrationSettings(judgement=judgement),
         batches(2, RegistrationSettings(judgement=judgement)),
     )
-    pairs = [house(protocol, seed, 180) for seed in (7, 8)]
+    pairs = [house(protocol, seed, 180) for seed in (8, 10)]
     for pair, result in zip(pairs, together.results(pairs), strict=True):
         assert_same(result, register(*pair, settings=settings))
     assert together.num_single == 0

@@ -90,6 +90,14 @@ class Assessment:
         confidence, fraction = enough
         return self.weighing.confidence >= confidence and self.evidence.explained_fraction >= fraction
 
+    def is_decided(self, confidence: float, infinite: bool) -> bool:
+        """Whether a search with a wider threshold would say no more.
+
+        Where a place repeats itself, it would not. Of noisy lines without ends, it may tell which pose is right.
+        """
+        several = self.members > 1 or not infinite
+        return (self.weighing.presence if several else self.weighing.confidence) >= confidence
+
     def runner_ups(self, settings: JudgementSettings) -> list[Pose]:
         """Other candidates that many lines hold, though they cannot be right if the best is."""
         group = self.candidates[0].group if self.candidates else 0

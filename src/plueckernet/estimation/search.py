@@ -66,16 +66,17 @@ def search_pose(
     """The rigid pose of two maps that have the same unit.
 
     Noisy maps have few inliers within a threshold that suits most maps. Where no pose is accepted, one with a wider
-    threshold may be. The calibrations are fitted to the better of both.
+    threshold may be; of lines without ends, it may also tell which of several poses is right. The calibrations are
+    fitted to the better of both.
     """
     with stage("prepare"):
         maps = settings.normalize(*lines)
         search = PoseSearch(maps, matching, settings, stage)
-    registered, enough = search.registered(search.run(seed)), settings.judgement.min_confidence
-    if registered.assessment.weighing.presence >= enough or not matching.matches_parts:
-        return registered  # a matcher that matches no parts may not be asked again
+    registered = search.registered(search.run(seed))
+    if registered.assessment.is_decided(settings.judgement.min_confidence, maps.are_infinite):
+        return registered
     coarser = settings.coarser_than(maps)
-    if coarser is None:
+    if coarser is None or not matching.matches_parts:  # a matcher that matches no parts may not be asked again
         return registered
     with stage("prepare"):
         search = PoseSearch(coarser.normalize(*lines), matching, coarser, stage)
