@@ -233,6 +233,27 @@ def cold_start() -> Iterator[str]:
         yield f"| `{name}` | {' | '.join(cells)} | {run['wall'] / torch:.2f} |"
 
 
+def min_confidence() -> Iterator[str]:
+    """What is given and what is wrong, by the confidence that is asked for."""
+    values = read_json(RESULTS / "min_confidence.json")
+    yield "| `min_confidence` | poses given | wrong among them | better than the others at | level at | worse at |"
+    yield "|---|---|---|---|---|---|"
+    for row in values["levels"]:
+        yield (
+            f"| {row['min_confidence']} | {row['given']:,} | {_of(row)} | {row['better']} | {row['level']} |"
+            f" {row['worse']} |"
+        )
+    for role, title in (("pluecker", "PlückerNet"), ("icl", "ICL")):
+        row = values["others"][role]
+        yield f"| {title}, which does not judge | {row['given']:,} | {_of(row)} | – | – | – |"
+    yield ""
+    yield f"{values['settings']} settings, {values['pairs']:,} pairs."
+
+
+def _of(row: dict[str, Any]) -> str:
+    return f"{row['wrong']:,} ({100 * row['wrong'] / row['given']:.1f} %)"
+
+
 # Name of the markers: page, results, rows.
 TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[], Iterator[str]]]] = {
     "peers": ("../README.md", ("peers",), peers),
@@ -247,6 +268,7 @@ TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[], Iterator[str]]]] = {
     "calibration": ("reliability.md", _CONFIDENCES, confidence_page.calibration),
     "kinds": ("reliability.md", _CONFIDENCES[:2], confidence_page.kinds),
     "acceptance": ("reliability.md", _ACCEPTANCES, confidence_page.accepted),
+    "min_confidence": ("reliability.md", ("min_confidence",), min_confidence),
     "cold_start": ("start.md", ("cold_start",), cold_start),
     "how_tos": ("start.md", ("how_tos",), how_tos),
     "units": ("batch.md", ("costs",), cost_tables.units),
