@@ -111,7 +111,7 @@ class MatchSupport:
     chance_matches: Float[Tensor, " *h"]
 
     @classmethod
-    def of(cls, scores: Float[Tensor, "m *h s"], totals: Float[Tensor, "m *h"]) -> MatchSupport:
+    def of(cls, scores: Float[Tensor, "m *h s"], totals: Float[Tensor, "m *#h"]) -> MatchSupport:
         """From the probability that coincides in each pose and in shifts of it, for several sets of matches."""
         own, chance = scores[..., 0], scores[..., 1:].mean(-1)
         stand_out = (own - chance) / (scores[..., 1:].std(-1) + MIN_DEVIATION)
