@@ -11,6 +11,7 @@ import torch
 from plueckernet.cli import main
 from plueckernet.data import AnyProtocol, ScanProtocol, make_scene
 from plueckernet.errors import InputError
+from plueckernet.estimation.evidence import MATCH_EVIDENCE
 from plueckernet.estimation.judgement import Calibration
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.evaluation.confidence import ConfidenceValues, write_calibration
@@ -97,8 +98,9 @@ def test_the_confidence_is_calibrated_from_registrations(tmp_path, capsys, monke
     assert run("confidence", "--matcher=descriptors", "--pairs=2", f"--out={tmp_path}") == 0
     values = read_result(tmp_path / "confidence_descriptors.json", "confidence_descriptors", ConfidenceValues).values
     assert 0 < values.right.count < values.right.total <= 12
-    assert set(values.calibration.presence) == {"constant", "inliers", "stand_out", "smaller_explained", "crowd_ratio"}
-    assert set(values.calibration.choice) == {"stand_out", "deficit", "chance_lines", "lateral_support"}
+    used = {*values.calibration.presence, *values.calibration.choice}
+    assert {"constant", "inliers", "crowd_ratio", "deficit", "rotation_deviation"} < used
+    assert used.isdisjoint(MATCH_EVIDENCE)  # descriptors have no probabilities
     assert "held-out half" in capsys.readouterr().out
 
 
