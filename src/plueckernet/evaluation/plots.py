@@ -48,6 +48,7 @@ class PlotStyle:
 # Colours that people who see few still tell apart (Okabe and Ito).
 PLOT_STYLES = {
     "ours": PlotStyle("#d55e00", "o"),
+    "ours-best": PlotStyle("#d55e00", "", ":"),
     "ours-network": PlotStyle("#d55e00", "o"),
     "ours-told": PlotStyle("#cc79a7", "h", "--"),
     "ours-without-weights": PlotStyle("#e69f00", "v", "--"),

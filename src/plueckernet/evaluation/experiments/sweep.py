@@ -115,12 +115,15 @@ class Sweep:
         return finish(figure, axes)
 
     def success_figure(self, values: SweepValues) -> Figure:
-        """Percentage of poses within 5° and 0.5 m."""
+        """Percentage of poses within 5° and 0.5 m, and of best poses where a method does not give every one."""
         figure, axes = panels(1, len(values.setting.datasets), height=2.5)
         for panel, (name, label) in zip(axes[0], values.setting.datasets.items(), strict=True):
             for role, cells in values.cells[name].items():
                 rates = [None if cell is None else 100 * cell.success.fraction for cell in cells]
                 draw(panel, values.values, rates, role, ROLES[role])
+                if role == "ours":
+                    best = [None if cell is None or cell.best is None else 100 * cell.best.fraction for cell in cells]
+                    draw(panel, values.values, best, f"{role}-best", f"{ROLES[role]}, best pose")
             panel.set(xlabel=self.axis, ylabel="success (%)", ylim=(-2, 103), title=label)
             self._draw_limit(panel)
             if self.logarithmic:
