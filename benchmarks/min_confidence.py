@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import save
-from plueckernet.estimation.judgement import Calibration, JudgementSettings, Status, judge, weigh
+from plueckernet.estimation.judgement import Calibration, JudgementSettings, Status
 from plueckernet.evaluation.experiments import EXPERIMENTS
 from plueckernet.evaluation.outcomes import is_right
 from plueckernet.evaluation.paired import COMPARED, Duel, RightPoses
 from plueckernet.evaluation.predictions import Prediction
 from plueckernet.evaluation.rates import Rate
-from plueckernet.evaluation.rejudgement import kept_evidence
+from plueckernet.evaluation.rejudgement import kept_evidence, rejudge
 from plueckernet.evaluation.runner import Runner, RunSettings
 from plueckernet.matchers import load_matcher
 
@@ -67,12 +67,10 @@ def settings(runner: Runner) -> Iterator[Setting]:
 
 def is_given(prediction: Prediction, calibration: Calibration, min_confidence: float) -> bool:
     """Whether the kept evidence suffices for a pose."""
-    evidence = kept_evidence(prediction.candidates)
-    if not evidence:
-        return False
-    weighing = weigh(evidence, [candidate.group for candidate in prediction.candidates], calibration)
+    groups = [candidate.group for candidate in prediction.candidates]
     asked = JudgementSettings(min_confidence=min_confidence)
-    return judge(evidence[weighing.best], weighing, settings=asked).status is not Status.FAILED
+    verdict = rejudge(kept_evidence(prediction.candidates), groups, calibration, settings=asked)
+    return verdict.status is not Status.FAILED
 
 
 def measured(made: Sequence[Setting], calibration: Calibration, level: float) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.matching import Matches
 from plueckernet.estimation.refinement import RefinedCandidate
 from plueckernet.estimation.scoring import RowScorer
-from plueckernet.estimation.verification import MIN_DEVIATION, Explained, MapScorer, pose_shifts
+from plueckernet.estimation.verification import MIN_DEVIATION, Explained, MapScorer, shifted_poses
 from plueckernet.geometry.pose import Pose, stacked
 
 
@@ -62,7 +62,8 @@ def gather_evidence(
     scores = [candidate.score for candidate in refined]
     deficit = explained.deficit(float(explained.fraction[scores.index(max(scores))]))
     evidence = []
-    deficits, fraction, deviations = deficit.tolist(), explained.fraction.tolist(), _rotation_deviations(refined)
+    deviation = rotation_deviation(torch.stack([candidate.refinement.covariance for candidate in refined]))
+    deficits, fraction, deviations = deficit.tolist(), explained.fraction.tolist(), deviation.tolist()
     for row, (candidate, fractions, lateral) in enumerate(
         zip(refined, _fractions(explained), _lateral_supports(refined, maps), strict=True)
     ):
@@ -90,13 +91,9 @@ def gather_evidence(
 
 def _match_support(poses: Pose, matches: Sequence[tuple[RowScorer, Matches]]) -> dict[str, list[float]]:
     """What the matches say about each pose, by the names of the evidence."""
-    shifts = pose_shifts(str(poses.translation.device))
-    count, tries = len(poses.translation), len(shifts)
-    shifted = Pose(
-        poses.rotation[:, None].expand(count, tries, 3, 3).flatten(0, 1),
-        (poses.translation[:, None] + shifts).flatten(0, 1),
-    )
-    scores = [scorer.scores(shifted, entry.probability).view(count, tries) for scorer, entry in matches]
+    shifted = shifted_poses(poses)
+    flat = Pose(shifted.rotation.flatten(0, 1), shifted.translation.flatten(0, 1))
+    scores = [scorer.scores(flat, entry.probability).view(len(poses.translation), -1) for scorer, entry in matches]
     totals = torch.stack([entry.probability.sum() for _, entry in matches])
     support = MatchSupport.of(torch.stack(scores), totals[:, None])
     return {name: getattr(support, name).tolist() for name in MATCH_EVIDENCE}
@@ -135,11 +132,9 @@ def _lateral_supports(refined: Sequence[RefinedCandidate], maps: MapPair) -> lis
     return [lateral_support(directions[candidate.refinement.matches[:, 1]]) for candidate in refined]
 
 
-def _rotation_deviations(refined: Sequence[RefinedCandidate]) -> list[float]:
-    """Of each candidate, about the axis that its inliers hold least."""
-    covariance = np.stack([candidate.refinement.covariance[:3, :3].cpu().numpy() for candidate in refined])
-    deviations: list[float] = np.sqrt(np.linalg.eigvalsh(covariance)[:, -1].clip(0)).tolist()
-    return deviations
+def rotation_deviation(covariance: Float[Tensor, "*h 6 6"]) -> Float[Tensor, " *h"]:
+    """The standard deviation of rotations about the axis that the inliers hold least."""
+    return torch.linalg.eigvalsh(covariance[..., :3, :3])[..., -1].clamp_min(0).sqrt()
 
 
 def _fractions(explained: Explained) -> list[tuple[float, float]]:

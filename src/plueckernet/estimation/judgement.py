@@ -25,7 +25,7 @@ _MAX_CROWD_RATIO = 2.0  # larger ratios are equally bad
 _MIN_STAND_OUT = 0.3  # smaller values are equally bad
 _MAX_DEFICIT = 8.0  # larger ones are equally bad
 _MIN_AGREEMENT = 5e-3  # added, so that smaller values differ little
-_MIN_DEVIATION = 1e-4  # rad; smaller ones are equally good
+_MIN_ROTATION_DEVIATION = 1e-4  # rad; smaller ones are equally good
 
 
 def _log_ratio(value: float) -> float:
@@ -46,7 +46,7 @@ FEATURES: dict[str, Callable[[Evidence], float]] = {
     "chance_lines": lambda evidence: math.log1p(evidence.chance_lines),
     "deficit": lambda evidence: min(max(evidence.deficit, -_MAX_DEFICIT), _MAX_DEFICIT),
     "lateral_support": lambda evidence: math.log1p(evidence.lateral_support),
-    "rotation_deviation": lambda evidence: math.log(max(evidence.rotation_deviation, _MIN_DEVIATION)),
+    "rotation_deviation": lambda evidence: math.log(max(evidence.rotation_deviation, _MIN_ROTATION_DEVIATION)),
     "matcher_agreement": lambda evidence: math.log(evidence.matcher_agreement + _MIN_AGREEMENT),
     "matched_lines": lambda evidence: math.log1p(evidence.matched_lines),
     "chance_matches": lambda evidence: math.log1p(evidence.chance_matches),

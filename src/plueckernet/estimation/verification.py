@@ -176,8 +176,7 @@ class MapScorer:
         The second is in standard deviations of the scores of many shifts, the third a mean over them: what the maps
         explain by chance.
         """
-        shifts = pose_shifts(str(pose.translation.device))
-        shifted = Pose(pose.rotation.expand(len(shifts), 3, 3), pose.translation + shifts)
+        shifted = shifted_poses(pose)
         explained = self.explained(shifted, COMPARED_LINES)
         scores, chance = self.score(explained), explained.lines[1:].mean()
         own = self.scores(shifted[:1])[0] if self._is_sampled else scores[0]
@@ -324,8 +323,15 @@ def _weights(lines: AnchoredLines, bundle: InlierThreshold) -> Float[Tensor, " n
     return weight / weight.mean()
 
 
+def shifted_poses(poses: Pose) -> Pose:
+    """Each pose, and then what chance is measured with: the same shifts of it every time, in a dimension ``s``."""
+    shifts = _shifts(str(poses.translation.device))
+    rotation = poses.rotation[..., None, :, :]
+    return Pose(rotation.expand(*rotation.shape[:-3], len(shifts), 3, 3), poses.translation[..., None, :] + shifts)
+
+
 @lru_cache(maxsize=8)
-def pose_shifts(device: str) -> Float[Tensor, "s 3"]:
+def _shifts(device: str) -> Float[Tensor, "s 3"]:
     """None, and then the same shifts every time, in all directions."""
     generator = torch.Generator().manual_seed(0)
     direction = normalize(torch.randn(_SHIFTS, 3, generator=generator, dtype=torch.float64), dim=-1)

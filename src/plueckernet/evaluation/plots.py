@@ -48,7 +48,6 @@ class PlotStyle:
 # Colours that people who see few still tell apart (Okabe and Ito).
 PLOT_STYLES = {
     "ours": PlotStyle("#d55e00", "o"),
-    "ours-best": PlotStyle("#d55e00", "", ":"),
     "ours-network": PlotStyle("#d55e00", "o"),
     "ours-told": PlotStyle("#cc79a7", "h", "--"),
     "ours-without-weights": PlotStyle("#e69f00", "v", "--"),
@@ -91,17 +90,24 @@ def panels(
 
 
 def draw(
-    axes: Axes, x: Sequence[float], y: Sequence[float | None], method: str, label: str, *, markers: bool = True
+    axes: Axes,
+    x: Sequence[float],
+    y: Sequence[float | None],
+    method: str,
+    label: str,
+    *,
+    markers: bool = True,
+    dotted: bool = False,
 ) -> None:
-    """One curve; points that are None are left out."""
+    """One curve; points that are None are left out. Dotted: something else about the same method, without markers."""
     known = [(a, b) for a, b in zip(x, y, strict=True) if b is not None]
     drawn = plot_style(method)
     axes.plot(
         [a for a, _ in known],
         [b for _, b in known],
         color=drawn.colour,
-        marker=drawn.marker if markers else "",
-        linestyle=drawn.dash,
+        marker=drawn.marker if markers and not dotted else "",
+        linestyle=":" if dotted else drawn.dash,
         label=label,
     )
 

@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from plueckernet.estimation.evidence import Evidence
-from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, Calibration, Status, judge, weigh
+from plueckernet.estimation.judgement import (
+    DESCRIPTOR_CALIBRATION,
+    Calibration,
+    JudgementSettings,
+    Status,
+    judge,
+    weigh,
+)
 from plueckernet.evaluation.predictions import PredictedCandidate
 
 
@@ -25,6 +32,7 @@ def rejudge(
     calibration: Calibration | None,
     exchangeable: int = 1,
     unobservable: bool = False,
+    settings: JudgementSettings = JudgementSettings(),
 ) -> Rejudged:
     """Weigh candidates against each other; without a calibration by that of descriptors, as :func:`register` does.
 
@@ -33,7 +41,7 @@ def rejudge(
     if not evidence:
         return Rejudged(Status.FAILED, 0.0)
     weighing = weigh(evidence, groups, calibration or DESCRIPTOR_CALIBRATION).shared(exchangeable)
-    verdict = judge(evidence[weighing.best], weighing, calibrated=calibration is not None)
+    verdict = judge(evidence[weighing.best], weighing, (), settings, calibration is not None)
     undetermined = unobservable and verdict.status is Status.SUCCESS
     return Rejudged(Status.AMBIGUOUS if undetermined else verdict.status, verdict.confidence, weighing.best)
 

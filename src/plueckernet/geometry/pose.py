@@ -134,7 +134,7 @@ class Pose:
         """Move to a device or a dtype."""
         return Pose(self.rotation.to(where), self.translation.to(where))
 
-    def __getitem__(self, index: int | slice | Tensor) -> Pose:
+    def __getitem__(self, index: int | slice | Tensor | tuple[slice | Tensor, ...]) -> Pose:
         return Pose(self.rotation[index], self.translation[index])
 
     @overload

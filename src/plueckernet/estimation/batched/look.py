@@ -22,9 +22,9 @@ from plueckernet.estimation.batched.residuals import Thresholds
 from plueckernet.estimation.batched.scoring import BatchedRowScorer
 from plueckernet.estimation.batched.verification import BatchedMapScorer
 from plueckernet.estimation.distinct import Distinctness
-from plueckernet.estimation.evidence import MATCH_EVIDENCE, MatchSupport
+from plueckernet.estimation.evidence import MATCH_EVIDENCE, MatchSupport, rotation_deviation
 from plueckernet.estimation.settings import RegistrationSettings, RoundSettings
-from plueckernet.estimation.verification import pose_shifts
+from plueckernet.estimation.verification import shifted_poses
 from plueckernet.geometry.pose import Pose
 from plueckernet.stages import StageClock
 
@@ -54,7 +54,7 @@ class LookedAt:
     def of_columns(self, columns: Int[Tensor, " b"]) -> Pose:
         """The pose of one candidate of each pair of maps."""
         pair = torch.arange(len(columns), device=columns.device)
-        return Pose(self.poses.rotation[pair, columns], self.poses.translation[pair, columns])
+        return self.poses[pair, columns]
 
     def on_cpu(self) -> LookedAt:
         """The same, for Python."""
@@ -139,9 +139,10 @@ class BatchedSearch:
             settings, iterations=settings.candidate_iterations, final_iterations=settings.candidate_final_iterations
         )
         starts, mask = candidates.poses, candidates.mask
-        chosen = Pose(starts.rotation[pair, column], starts.translation[pair, column])
         maps = PosedMaps(self.maps.source.maps(pair), self.maps.target.maps(pair))
-        refined = refine_poses(chosen, maps, Thresholds.of(self.maps.distance[pair], self.maps.angle), brief)
+        refined = refine_poses(
+            starts[pair, column], maps, Thresholds.of(self.maps.distance[pair], self.maps.angle), brief
+        )
         direction = take_rows(maps.target.direction, refined.rows[1]) * refined.inlier[..., None]
 
         def placed(values: Tensor, others: Tensor) -> Tensor:
@@ -156,7 +157,7 @@ class BatchedSearch:
             ),
             placed(refined.supported, torch.zeros_like(mask)),
             placed(refined.determined, torch.ones_like(mask)),
-            placed(_rotation_deviation(refined.covariance), torch.zeros_like(starts.rotation[..., 0, 0])),
+            placed(rotation_deviation(refined.covariance), torch.zeros_like(starts.rotation[..., 0, 0])),
             placed(refined.inlier.sum(-1), torch.zeros_like(mask, dtype=torch.long)),
             placed(direction.mT @ direction, torch.zeros_like(starts.rotation)),
         )
@@ -224,20 +225,13 @@ class _Candidates:
         )
 
 
-def _rotation_deviation(covariance: Float[Tensor, "q 6 6"]) -> Float[Tensor, " q"]:
-    """About the axis that the inliers hold least."""
-    return torch.linalg.eigvalsh(covariance[:, :3, :3])[:, -1].clamp_min(0).sqrt()
-
-
 def _match_support(poses: Pose, mask: Bool[Tensor, "b c"], scorers: Sequence[BatchedRowScorer]) -> MatchSupport:
     """What the matches say about each pose that the mask selects; zero elsewhere."""
     pair, column = mask.nonzero().mT
     result = MatchSupport(*poses.translation.new_zeros(len(fields(MatchSupport)), *mask.shape))
     if not len(pair):
         return result
-    shifts = pose_shifts(str(poses.translation.device))
-    rotation = poses.rotation[pair, column][:, None].expand(-1, len(shifts), -1, -1)
-    shifted = Pose(rotation, poses.translation[pair, column][:, None] + shifts)
+    shifted = shifted_poses(poses[pair, column])
     scores = torch.stack([scorer.of_pairs(pair).scores(shifted) for scorer in scorers])
     totals = torch.stack([scorer.matches.probability.sum(-1)[pair] for scorer in scorers])
     support = MatchSupport.of(scores, totals)

@@ -20,7 +20,7 @@ from plueckernet.estimation.verification import (
     INFINITE_LINES,
     MIN_DEVIATION,
     VerificationSettings,
-    pose_shifts,
+    shifted_poses,
 )
 from plueckernet.geometry.pose import Pose
 
@@ -142,10 +142,8 @@ class BatchedMapScorer:
         result = scores.new_zeros(2, *scores.shape)
         if not len(pair):
             return result[0], result[1]
-        shift = pose_shifts(str(poses.translation.device))[1:]  # the first is none
-        rotation = poses.rotation[pair, column][:, None].expand(-1, len(shift), -1, -1)
-        some = self.of_pairs(pair)
-        explained = some.explained(Pose(rotation, poses.translation[pair, column][:, None] + shift), COMPARED_LINES)
+        shifted = shifted_poses(poses[pair, column])[:, 1:]  # the first is the pose itself
+        explained = self.of_pairs(pair).explained(shifted, COMPARED_LINES)
         chance = self.score(explained)
         result[0, pair, column] = (scores[pair, column] - chance.mean(-1)) / (chance.std(-1) + MIN_DEVIATION)
         result[1, pair, column] = explained.lines.mean(-1)

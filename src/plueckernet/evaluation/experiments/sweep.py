@@ -121,9 +121,9 @@ class Sweep:
             for role, cells in values.cells[name].items():
                 rates = [None if cell is None else 100 * cell.success.fraction for cell in cells]
                 draw(panel, values.values, rates, role, ROLES[role])
-                if role == "ours":
-                    best = [None if cell is None or cell.best is None else 100 * cell.best.fraction for cell in cells]
-                    draw(panel, values.values, best, f"{role}-best", f"{ROLES[role]}, best pose")
+                best = [None if cell is None or cell.best is None else 100 * cell.best.fraction for cell in cells]
+                if best != rates:
+                    draw(panel, values.values, best, role, f"{ROLES[role]}, best pose", dotted=True)
             panel.set(xlabel=self.axis, ylabel="success (%)", ylim=(-2, 103), title=label)
             self._draw_limit(panel)
             if self.logarithmic:
