@@ -16,7 +16,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from plueckernet.estimation.assessment import AssessedCandidate, Assessment
-from plueckernet.estimation.evidence import Evidence
+from plueckernet.estimation.evidence import compared
 from plueckernet.estimation.judgement import DESCRIPTOR_CALIBRATION, Calibration, Status, Weighing, judge, weigh
 from plueckernet.estimation.maps import MIN_LINES
 from plueckernet.estimation.matching import Matches
@@ -24,7 +24,6 @@ from plueckernet.estimation.places import has_places, smaller_is_source
 from plueckernet.estimation.search import PoseSearch
 from plueckernet.estimation.settings import RegistrationSettings
 from plueckernet.estimation.strays import KeptLines
-from plueckernet.estimation.verification import Explained
 from plueckernet.geometry.lines import LineSet
 from plueckernet.geometry.pose import Pose
 from plueckernet.io.inputs import LinesLike, as_lines
@@ -197,7 +196,7 @@ def _best_places(
 
 def _searched(searches: Sequence[_PlaceSearch], calibration: Calibration, settings: RegistrationSettings) -> _Weighed:
     """The candidates after the place of the best, and others as long as nothing is sure, have been searched."""
-    weighed = _weighed_together(searches, calibration, settings)
+    weighed = _weighed_together(searches, calibration)
     while True:
         best = weighed.entries[0].search
         if best.searched and weighed.weighing.presence >= settings.judgement.min_confidence:
@@ -209,15 +208,14 @@ def _searched(searches: Sequence[_PlaceSearch], calibration: Calibration, settin
         for other in searches:
             if not other.searched:
                 other.follow(pending[0])
-        weighed = _weighed_together(searches, calibration, settings)
+        weighed = _weighed_together(searches, calibration)
 
 
-def _weighed_together(
-    searches: Sequence[_PlaceSearch], calibration: Calibration, settings: RegistrationSettings
-) -> _Weighed:
+def _weighed_together(searches: Sequence[_PlaceSearch], calibration: Calibration) -> _Weighed:
     """All candidates with the probabilities that they have in the presence of those of other places."""
     entries = _distinct_entries(searches)
-    evidence = _compared([entry.assessed.evidence for entry in entries], settings.verification.score_prior)
+    own = [entry.assessed.evidence for entry in entries]
+    evidence = compared(own, max((entry.crowd_ratio * max(entry.score, 1e-9) for entry in own), default=0.0))
     groups = _groups(entries)
     weighing = weigh(evidence, groups, calibration)
     order = sorted(range(len(entries)), key=lambda row: -weighing.probabilities[row])
@@ -264,28 +262,6 @@ def _same_answer(entry: _Entry, other: _Entry) -> bool:
     centre = entry.search.maps.source_offset
     apart = (entry.pose.act(centre[None]) - other.pose.act(centre[None])).norm()
     return cosine > math.cos(_SAME_ANGLE) and float(apart) < _SAME_DISTANCE * entry.search.maps.unit
-
-
-def _compared(evidence: Sequence[Evidence], prior: float) -> list[Evidence]:
-    """The evidence of candidates of several places with what compares each with the others.
-
-    The number of expected lines ``C`` follows from the score ``E^2 / (C + k)`` and the fraction ``E / C``.
-    """
-    score = torch.tensor([entry.score for entry in evidence], dtype=torch.float64)
-    fraction = torch.tensor([entry.explained_fraction for entry in evidence], dtype=torch.float64).clamp_min(1e-6)
-    square = fraction.square()
-    expected = (score + (score.square() + 4 * square * score * prior).sqrt()) / (2 * square)
-    best = int(score.argmax())
-    deficit = Explained(fraction * expected, fraction * expected, expected, expected).deficit(float(fraction[best]))
-    crowd = max(entry.crowd_ratio * max(entry.score, 1e-9) for entry in evidence)
-    compared = []
-    for row, entry in enumerate(evidence):
-        others = torch.cat([score[:row], score[row + 1 :]])
-        own = max(entry.score, 1e-9)
-        runner_up = float(others.max()) / own if len(others) else None
-        changes = {"deficit": float(deficit[row]), "runner_up_ratio": runner_up, "crowd_ratio": crowd / own}
-        compared.append(replace(entry, **changes))  # type: ignore[arg-type]
-    return compared
 
 
 def _result(weighed: _Weighed, matcher: LineMatcher, record: RunRecord) -> RegistrationResult:

@@ -82,7 +82,7 @@ def test_poses_are_those_of_pytorch(kind, up, directed):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_lines_vote(kind):
     for lines in maps(kind):
-        fast, plain = compared(search._voters, lines, THRESHOLD)
+        fast, plain = compared(search.voters, lines, THRESHOLD)
         assert torch.equal(fast.anchor, plain.anchor)
         assert torch.equal(fast.lines.direction, plain.lines.direction)
 
@@ -91,7 +91,7 @@ def test_the_same_lines_vote(kind):
 def test_directions_and_rotations_are_those_of_pytorch(kind):
     source, target = voting(kind)
     for lines in (source, target):
-        fast, plain = compared(search._dominant_directions, lines)
+        fast, plain = compared(search.dominant_directions, lines)
         torch.testing.assert_close(fast, plain, rtol=0, atol=1e-5)
     rotations = Pose.random(70, generator=torch.Generator().manual_seed(1)).rotation.float()
     fast, plain = compared(search._direction_agreement, rotations, source, target)
@@ -134,12 +134,12 @@ def test_lines_that_are_not_finite_end():
     for value in (torch.nan, torch.inf, 1e30):
         broken = replace(source, anchor=source.anchor * value, half_length=source.segment_half_length * value)
         for sides in ((broken, target), (target, broken)):
-            search._voters(sides[0], THRESHOLD)
-            search._dominant_directions(sides[0])
+            search.voters(sides[0], THRESHOLD)
+            search.dominant_directions(sides[0])
             peaks = search._all_peaks(rotations, *sides, THRESHOLD, CELL_SIZE, 12)
             poses = Pose(rotations.expand(len(peaks[1]), 3, 3), peaks[1])
             search._moved_to_pairs(poses, *sides, THRESHOLD, CELL_SIZE)
     nothing = source[torch.arange(0)]
-    assert len(search._voters(nothing, THRESHOLD)) == 0
-    assert len(search._dominant_directions(nothing)) == 0
+    assert len(search.voters(nothing, THRESHOLD)) == 0
+    assert len(search.dominant_directions(nothing)) == 0
     assert len(search._all_peaks(rotations, nothing, target, THRESHOLD, CELL_SIZE, 12)[0]) > 0

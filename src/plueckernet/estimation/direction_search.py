@@ -29,7 +29,8 @@ from plueckernet.estimation.ransac import in_double
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, pair_residuals
 from plueckernet.geometry.pose import Pose
 from plueckernet.geometry.upright import heading, turn_about
-from plueckernet.kernels.dominant_directions import direction_agreement, dominant_directions
+from plueckernet.kernels.dominant_directions import direction_agreement
+from plueckernet.kernels.dominant_directions import dominant_directions as compiled_directions
 from plueckernet.kernels.library import compiled
 from plueckernet.kernels.voters import bundle_heads, moved_translations
 from plueckernet.kernels.votes import vote_peaks
@@ -72,7 +73,7 @@ def match_free_poses(
     The search runs on the CPU; the poses are on the device of the maps.
     """
     device = target.anchor.device
-    source, target = _voters(source, threshold), _voters(target, threshold)
+    source, target = voters(source, threshold), voters(target, threshold)
     rotations = _rotations(source, target) if up is None else _turns(source, target, up.to("cpu").float())
     if not len(rotations):
         return Pose.identity(0, device=str(device))
@@ -87,10 +88,10 @@ def match_free_poses(
     return in_double(poses).to(device)
 
 
-def _voters(lines: AnchoredLines, threshold: InlierThreshold) -> AnchoredLines:
+def voters(lines: AnchoredLines, threshold: InlierThreshold) -> AnchoredLines:
     """The longest lines of the bundles, longest first, in single precision on the CPU."""
     lines = lines.to("cpu").to(torch.float32)
-    lines = lines[_half_length(lines).argsort(descending=True, stable=True)[: 3 * _MAX_LINES]]
+    lines = lines[half_length_of(lines).argsort(descending=True, stable=True)[: 3 * _MAX_LINES]]
     width = InlierThreshold(_BUNDLE_WIDTH * threshold.distance, threshold.angle)
     if compiled():
         return lines[bundle_heads(line_arrays(lines), (width.distance, width.angle), _MAX_LINES)]
@@ -99,7 +100,7 @@ def _voters(lines: AnchoredLines, threshold: InlierThreshold) -> AnchoredLines:
     return lines[(in_bundle == 0).nonzero()[:_MAX_LINES, 0]]
 
 
-def _half_length(lines: AnchoredLines) -> Float[Tensor, " n"]:
+def half_length_of(lines: AnchoredLines) -> Float[Tensor, " n"]:
     """Votes need an interval: infinite lines count as segments of the size of the map."""
     return torch.ones_like(lines.anchor[:, 0]) if lines.half_length is None else lines.half_length
 
@@ -109,7 +110,7 @@ def _half_length(lines: AnchoredLines) -> Float[Tensor, " n"]:
 
 def _rotations(source: AnchoredLines, target: AnchoredLines) -> Float[Tensor, "r 3 3"]:
     """Distinct rotations that map two dominant directions to two, best first by the agreement of all directions."""
-    from_pairs, to_pairs = (_direction_pairs(_dominant_directions(lines)) for lines in (source, target))
+    from_pairs, to_pairs = (_direction_pairs(dominant_directions(lines)) for lines in (source, target))
     to_pairs = torch.cat([to_pairs, to_pairs.flip(1)])
     to_pairs = torch.cat([to_pairs, to_pairs * torch.tensor([[1.0], [-1.0]])])
     to_pairs = torch.cat([to_pairs, -to_pairs])
@@ -123,7 +124,7 @@ def _turns(source: AnchoredLines, target: AnchoredLines, up: Float[Tensor, "3"])
     """Distinct turns about ``up`` that map a dominant direction to one, best first by the agreement of all."""
     sides = []
     for lines in (source, target):
-        directions = _dominant_directions(lines)
+        directions = dominant_directions(lines)
         sides.append(directions[(directions @ up).abs() < _MAX_COSINE])
     slopes = [(directions @ up).abs().asin() for directions in sides]
     from_row, to_row = ((slopes[0][:, None] - slopes[1]).abs() < _MAX_ANGLE_DIFFERENCE).nonzero().unbind(1)
@@ -140,13 +141,13 @@ def _best_distinct(
     return rotations[distinct_poses(at_origin, agreement, InlierThreshold(1.0, _MAX_ANGLE_DIFFERENCE), count)]
 
 
-def _dominant_directions(lines: AnchoredLines) -> Float[Tensor, "m 3"]:
+def dominant_directions(lines: AnchoredLines) -> Float[Tensor, "m 3"]:
     """Modes of the directions by length, each after three steps of mean shift; lines near a mode count for no other."""
-    direction, weight = lines.lines.direction, _half_length(lines).clone()
+    direction, weight = lines.lines.direction, half_length_of(lines).clone()
     least, max_cosine = _MIN_DIRECTION_FRACTION * float(weight.sum()), math.cos(_DIRECTION_SEPARATION)
     if compiled():
         limits = _DIRECTION_SIGMA, least, max_cosine, _MAX_DIRECTIONS
-        return dominant_directions((direction, weight), *limits)
+        return compiled_directions((direction, weight), *limits)
     kernel = _kernel(direction @ direction.mT)
     modes: list[Tensor] = []
     while len(modes) < _MAX_DIRECTIONS:
@@ -184,7 +185,7 @@ def _direction_agreement(
 ) -> Float[Tensor, " r"]:
     """How much of the source's long lines is parallel to the target's."""
     (direction, length), (other_direction, other_length) = (
-        (lines.lines.direction[:_COMPARED_LINES], _half_length(lines)[:_COMPARED_LINES].sqrt())
+        (lines.lines.direction[:_COMPARED_LINES], half_length_of(lines)[:_COMPARED_LINES].sqrt())
         for lines in (source, target)
     )
     if compiled():
@@ -226,7 +227,7 @@ def _votes(
     """The votes of all parallel pairs on a grid of translations; none in the border cells, which catch the rest."""
     turned = source.lines.direction @ rotation.mT
     row, column = _parallel_rows(turned, target.lines.direction, threshold)
-    half_lengths = _half_length(source)[row], _half_length(target)[column]
+    half_lengths = half_length_of(source)[row], half_length_of(target)[column]
     longer, weight = torch.maximum(*half_lengths), torch.minimum(*half_lengths).sqrt_()
     middle = target.anchor[column] - (source.anchor @ rotation.mT)[row]
     count = (2 * longer / cell_size).ceil().long().clamp_(1, _GRID_SIZE)
@@ -296,7 +297,7 @@ def _moved_to_pairs(
     across = torch.eye(3) - direction[:, :, None] * direction[:, None]
     turned = (poses.rotation @ source.anchor.mT).mT[pose, row]
     offset = (across @ (target.anchor[column] - turned)[:, :, None])[:, :, 0]
-    length = torch.minimum(_half_length(source)[row], _half_length(target)[column]).sqrt_()
+    length = torch.minimum(half_length_of(source)[row], half_length_of(target)[column]).sqrt_()
     for width in widths:
         residual = offset - (across @ translation[pose][:, :, None])[:, :, 0]
         weight = length * (residual.square().sum(-1) / (-2 * width**2)).exp_()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -14,8 +15,11 @@ from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.matching import Matches
 from plueckernet.estimation.refinement import RefinedCandidate
 from plueckernet.estimation.scoring import RowScorer
-from plueckernet.estimation.verification import MIN_DEVIATION, Explained, MapScorer, shifted_poses
+from plueckernet.estimation.verification import COUNT_VARIANCE, MIN_DEVIATION, Explained, MapScorer, shifted_poses
 from plueckernet.geometry.pose import Pose, stacked
+
+_PRIOR_MATCHES = 10.0  # that are added to those of the matcher: matches of less than a few lines say little
+_PRIOR_AGREEMENT = 0.03  # the fraction of them that coincides
 
 
 @dataclass(frozen=True)
@@ -28,22 +32,24 @@ class Evidence:
     source_explained: float  # the same of the source
     target_explained: float  # the same of the target
     smaller_explained: float  # the same of the map with fewer lines
+    smaller_expected: float  # lines of that map that are expected to be explained
     stand_out: float  # score over that of the shifted pose, in standard deviations of the latter
     chance_lines: float  # lines that the shifted pose explains on average
     crowd_ratio: float  # mean score of many other hypotheses over that of this pose
     runner_up_ratio: float | None  # score of the best other pose over that of this one; None: no other pose was found
-    deficit: float  # lines fewer than the fraction explained by the best score would be, in standard deviations
+    deficit: float  # lines of the smaller map that are explained fewer than if the fraction were that of the best
+    # score, in standard deviations
     lateral_support: float  # inliers across the direction that most of them are parallel to
     rotation_deviation: float  # rad; standard deviation of the rotation about the axis that the inliers hold least
-    matcher_agreement: float  # fraction of the matcher's probability on pairs that coincide; of all matches that were
-    # made, of the maps or of parts, those count that stand out most from what they give the shifted pose
+    matcher_agreement: float  # fraction of the matcher's probability on pairs that coincide, less than that of few
+    # matches; of all that were made, of the maps or of parts, those count that stand out most from the shifted pose
     matched_lines: float  # matches that coincide, each by its probability; of the first ones that were made
     chance_matches: float  # matches that coincide in the shifted pose, on average; of those that stand out most
 
     @classmethod
     def nothing(cls) -> Evidence:
         """The evidence when no pose was found."""
-        return Evidence(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, None, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        return Evidence(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, None, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def gather_evidence(
@@ -59,15 +65,13 @@ def gather_evidence(
     poses = stacked([candidate.refinement.pose for candidate in refined])
     explained = map_scorer.explained(poses)
     support = _match_support(poses, matches)
-    scores = [candidate.score for candidate in refined]
-    deficit = explained.deficit(float(explained.fraction[scores.index(max(scores))]))
-    evidence = []
-    deviation = rotation_deviation(torch.stack([candidate.refinement.covariance for candidate in refined]))
-    deficits, fraction, deviations = deficit.tolist(), explained.fraction.tolist(), deviation.tolist()
+    smaller = int(maps.core_counts[0] >= maps.core_counts[1])
+    expected = (explained.expected_source, explained.expected_target)[smaller].tolist()
+    deviations = rotation_deviation(torch.stack([candidate.refinement.covariance for candidate in refined])).tolist()
+    evidence, fraction = [], explained.fraction.tolist()
     for row, (candidate, fractions, lateral) in enumerate(
         zip(refined, _fractions(explained), _lateral_supports(refined, maps), strict=True)
     ):
-        others = scores[:row] + scores[row + 1 :]
         evidence.append(
             Evidence(
                 inliers=len(candidate.refinement.matches),
@@ -75,18 +79,43 @@ def gather_evidence(
                 explained_fraction=fraction[row],
                 source_explained=fractions[0],
                 target_explained=fractions[1],
-                smaller_explained=fractions[0] if maps.core_counts[0] < maps.core_counts[1] else fractions[1],
+                smaller_explained=fractions[smaller],
+                smaller_expected=expected[row],
                 stand_out=candidate.stand_out,
                 chance_lines=candidate.chance_lines,
-                crowd_ratio=crowd / max(candidate.score, 1e-9),
-                runner_up_ratio=max(others) / max(candidate.score, 1e-9) if others else None,
-                deficit=deficits[row],
+                crowd_ratio=0.0,
+                runner_up_ratio=None,
+                deficit=0.0,
                 lateral_support=lateral,
                 rotation_deviation=deviations[row],
                 **{name: values[row] for name, values in support.items()},
             )
         )
-    return evidence
+    return compared(evidence, crowd)
+
+
+def compared(evidence: Sequence[Evidence], crowd: float) -> list[Evidence]:
+    """The evidence of candidates with what compares each with the others, and with the score of a crowd of poses."""
+    scores = [entry.score for entry in evidence]
+    most = evidence[scores.index(max(scores))].smaller_explained if evidence else 0.0
+    entries = []
+    for row, entry in enumerate(evidence):
+        own, others = max(entry.score, 1e-9), scores[:row] + scores[row + 1 :]
+        runner_up = max(others) / own if others else None
+        entries.append(
+            replace(entry, crowd_ratio=crowd / own, runner_up_ratio=runner_up, deficit=_deficit(entry, min(most, 1.0)))
+        )
+    return entries
+
+
+def _deficit(evidence: Evidence, fraction: float) -> float:
+    """How many lines of the smaller map fewer are explained than a given fraction, in standard deviations.
+
+    Most lines of a dense map have no partner in a sparse one, whatever the pose.
+    """
+    expected = evidence.smaller_expected
+    missing = (fraction - evidence.smaller_explained) * expected
+    return missing / math.sqrt(expected * fraction * (1 - fraction) + COUNT_VARIANCE)
 
 
 def _match_support(poses: Pose, matches: Sequence[tuple[RowScorer, Matches]]) -> dict[str, list[float]]:
@@ -113,7 +142,7 @@ class MatchSupport:
         own, chance = scores[..., 0], scores[..., 1:].mean(-1)
         stand_out = (own - chance) / (scores[..., 1:].std(-1) + MIN_DEVIATION)
         chosen = stand_out.argmax(0, keepdim=True)
-        agreement = own / totals.to(own).clamp_min(1e-12)
+        agreement = (own + _PRIOR_AGREEMENT * _PRIOR_MATCHES) / (totals.to(own) + _PRIOR_MATCHES)
         return MatchSupport(agreement.gather(0, chosen)[0], own[0], chance.gather(0, chosen)[0])
 
 

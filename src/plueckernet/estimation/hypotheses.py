@@ -4,7 +4,8 @@
    Nearly all random pairs come from the largest group of matches that agree. Where a place repeats itself, that may be
    a wrong one; the partners give each consistent group its hypotheses.
 2. The same for the matches of every part of a map with every part of the other, for maps that have little in common.
-3. No matches at all: the dominant directions of both maps give rotations, and their lines vote for translations.
+3. No matches at all: the dominant directions of both maps give rotations, and their lines vote for translations. Maps
+   of one direction are turned about it.
 
 Two parallel lines give no pose by the two-line solver. Maps of poles or posts have one of their own, which takes the
 position along the lines from the ends of segments.
@@ -28,6 +29,7 @@ from plueckernet.estimation.matching import Matches
 from plueckernet.estimation.parallel_hypotheses import is_nearly_parallel, parallel_poses
 from plueckernet.estimation.ransac import Hypotheses, draw_pairs, solve_pairs
 from plueckernet.estimation.scoring import RowScorer
+from plueckernet.estimation.turn_search import turned_poses
 from plueckernet.geometry.pose import Pose, joined
 from plueckernet.kernels.drawing import seed_pairs as compiled_pairs
 from plueckernet.kernels.library import compiled
@@ -72,7 +74,8 @@ def propose_poses(
 
 def match_free_hypotheses(maps: MapPair, up: Float[Tensor, "3"] | None = None) -> Hypotheses:
     """Poses without matches; where the vertical ``up`` is known, they turn about it only."""
-    poses = match_free_poses(maps.source, maps.target, maps.threshold, up=up)
+    sides = maps.source, maps.target, maps.threshold
+    poses = joined(turned_poses(*sides, up=up), match_free_poses(*sides, up=up))
     count = poses.rotation.shape[0]
     rank = torch.arange(count, 0, -1, device=poses.rotation.device).float()
     return Hypotheses(poses, rank, count, MAX_HYPOTHESES)

@@ -24,6 +24,7 @@ _MIN_RATIO = 1e-3  # ratios below it are equally bad
 _MAX_CROWD_RATIO = 2.0  # larger ratios are equally bad
 _MIN_STAND_OUT = 0.3  # smaller values are equally bad
 _MAX_DEFICIT = 8.0  # larger ones are equally bad
+_MAX_LEAD = 2.0  # logarithm of the ratio of scores; larger ones are equally bad
 _MIN_AGREEMENT = 5e-3  # added, so that smaller values differ little
 _MIN_ROTATION_DEVIATION = 1e-4  # rad; smaller ones are equally good
 
@@ -43,6 +44,7 @@ FEATURES: dict[str, Callable[[Evidence], float]] = {
     "crowd_ratio": lambda evidence: min(evidence.crowd_ratio, _MAX_CROWD_RATIO),
     "explained_fraction": lambda evidence: _log_ratio(evidence.explained_fraction),
     "smaller_explained": lambda evidence: _log_ratio(evidence.smaller_explained),
+    "runner_up_ratio": lambda evidence: min(math.log(max(evidence.runner_up_ratio or 1.0, 1.0)), _MAX_LEAD) ** 2,
     "chance_lines": lambda evidence: math.log1p(evidence.chance_lines),
     "deficit": lambda evidence: min(max(evidence.deficit, -_MAX_DEFICIT), _MAX_DEFICIT),
     "lateral_support": lambda evidence: math.log1p(evidence.lateral_support),

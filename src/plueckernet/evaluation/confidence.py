@@ -68,7 +68,10 @@ _MULTIPLES = {
     PairKind.UNRELATED: 2,
 }  # crops are what is measured; few unrelated maps get a pose
 FEATURES = FeatureNames(
-    choice=("stand_out", "deficit", "chance_lines", "lateral_support", "rotation_deviation", "matcher_agreement"),
+    choice=(
+        *("stand_out", "runner_up_ratio", "deficit", "chance_lines", "lateral_support", "rotation_deviation"),
+        "matcher_agreement",
+    ),
     presence=("inliers", "stand_out", "smaller_explained", "crowd_ratio", "rotation_deviation", "matcher_agreement"),
 )
 REAL_FITTED_ON = "real maps: neighbouring crops, sparse and dense, pieces, tiny, repeated and unrelated maps; "

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from plueckernet.estimation.assessment import Assessment, assess
 from plueckernet.estimation.batched.look import LookedAt
-from plueckernet.estimation.evidence import MATCH_EVIDENCE, Evidence
+from plueckernet.estimation.evidence import MATCH_EVIDENCE, Evidence, compared
 from plueckernet.estimation.judgement import Calibration
 from plueckernet.estimation.refinement import RefinedCandidate, Refinement
 from plueckernet.geometry.pose import Pose
@@ -34,7 +34,7 @@ def assessed_pairs(
     along = torch.linalg.eigvalsh(looked_at.directions)[..., -1]
     lateral = (looked_at.inliers - along).clamp_min(0).tolist()
     names = ["mask", "score", "stand_out", "chance_lines", "explained_fraction", "source_explained", "target_explained"]
-    names += ["deficit", "rotation_deviation", *MATCH_EVIDENCE]
+    names += ["expected_source", "expected_target", "rotation_deviation", *MATCH_EVIDENCE]
     values: dict[str, Any] = {name: getattr(looked_at, name).tolist() for name in names}
     values |= {"inliers": looked_at.inliers.tolist(), "lateral": lateral, "crowd": looked_at.crowd.tolist()}
     poses = looked_at.poses
@@ -51,22 +51,22 @@ def _assessed(
     columns.sort(key=lambda column: -values["score"][column])
     scores = [values["score"][column] for column in columns]
     evidence, refined = [], []
+    smaller = "source" if counts[0] < counts[1] else "target"
     for row, column in enumerate(columns):
-        own, others = max(scores[row], 1e-9), scores[:row] + scores[row + 1 :]
-        source, target = values["source_explained"][column], values["target_explained"][column]
         evidence.append(
             Evidence(
                 inliers=values["inliers"][column],
                 score=scores[row],
                 explained_fraction=values["explained_fraction"][column],
-                source_explained=source,
-                target_explained=target,
-                smaller_explained=source if counts[0] < counts[1] else target,
+                source_explained=values["source_explained"][column],
+                target_explained=values["target_explained"][column],
+                smaller_explained=values[f"{smaller}_explained"][column],
+                smaller_expected=values[f"expected_{smaller}"][column],
                 stand_out=values["stand_out"][column],
                 chance_lines=values["chance_lines"][column],
-                crowd_ratio=values["crowd"] / own,
-                runner_up_ratio=max(others) / own if others else None,
-                deficit=values["deficit"][column],
+                crowd_ratio=0.0,
+                runner_up_ratio=None,
+                deficit=0.0,
                 lateral_support=values["lateral"][column],
                 rotation_deviation=values["rotation_deviation"][column],
                 **{name: values[name][column] for name in MATCH_EVIDENCE},
@@ -76,7 +76,7 @@ def _assessed(
         refined.append(
             RefinedCandidate(scores[row], values["stand_out"][column], values["chance_lines"][column], refinement)
         )
-    assessment = assess(refined, evidence, calibration)
+    assessment = assess(refined, compared(evidence, values["crowd"]), calibration)
     places = [refined.index(entry.candidate) for entry in assessment.candidates]
     return AssessedPair(assessment, [columns[place] for place in places])
 

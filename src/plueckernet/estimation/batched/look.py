@@ -41,7 +41,8 @@ class LookedAt:
     explained_fraction: Float[Tensor, "b c"]
     source_explained: Float[Tensor, "b c"]
     target_explained: Float[Tensor, "b c"]
-    deficit: Float[Tensor, "b c"]
+    expected_source: Float[Tensor, "b c"]
+    expected_target: Float[Tensor, "b c"]
     rotation_deviation: Float[Tensor, "b c"]
     matcher_agreement: Float[Tensor, "b c"]
     matched_lines: Float[Tensor, "b c"]
@@ -172,7 +173,6 @@ class BatchedSearch:
         score = self.map_scorer.score(explained)
         stand_out, chance_lines = self.map_scorer.stand_out(poses, score, mask)
         support = _match_support(poses, mask, scorers)
-        best = score.masked_fill(~mask, -torch.inf).argmax(1, keepdim=True)
         return LookedAt(
             poses,
             mask,
@@ -182,7 +182,8 @@ class BatchedSearch:
             explained.fraction,
             explained.source / (explained.expected_source + 0.5),
             explained.target / (explained.expected_target + 0.5),
-            explained.deficit(explained.fraction.gather(1, best)),
+            explained.expected_source,
+            explained.expected_target,
             candidates.rotation_deviation.gather(1, order),
             support.matcher_agreement,
             support.matched_lines,
