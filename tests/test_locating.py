@@ -7,7 +7,6 @@ import torch
 from tests.retrieval.sites_for_tests import SPACING, part_of, row_of_rooms
 
 import plueckernet as pn
-from plueckernet.locating import _compared
 
 SETTINGS = pn.RegistrationSettings(max_lines=60)  # fewer than the site has
 
@@ -65,6 +64,11 @@ def test_a_place_that_is_there_twice_is_ambiguous() -> None:
     poses = [result.target_T_source, *(alternative.target_T_source for alternative in result.alternatives)]
     assert any(close(pose, truth, submap) for pose in poses)
     assert any(close(pose, other, submap) for pose in poses)
+    evidence = [result.evidence, *(alternative.evidence for alternative in result.alternatives)]
+    best = max(evidence, key=lambda entry: entry.score)
+    assert best.deficit == 0.0
+    for entry in evidence:  # also those of other places
+        assert entry is best or entry.runner_up_ratio == pytest.approx(best.score / entry.score)
 
 
 def test_parts_of_parallel_lines_fail_with_a_reason(index: pn.LineIndex) -> None:
@@ -73,15 +77,3 @@ def test_parts_of_parallel_lines_fail_with_a_reason(index: pn.LineIndex) -> None
     result = pn.locate(poles, index, matcher="descriptors")
     assert result.status is pn.Status.FAILED
     assert "no place" in result.reason
-
-
-def test_evidence_of_several_places_is_compared_by_the_best_score(index: pn.LineIndex) -> None:
-    submap, _ = part_of(index.lines, SPACING, 2)
-    result = pn.locate(submap, index, matcher="descriptors")
-    evidence = [result.evidence, *(alternative.evidence for alternative in result.alternatives)]
-    compared = _compared(evidence, SETTINGS.verification.score_prior)
-    best = max(evidence, key=lambda entry: entry.score)
-    for entry, old in zip(compared, evidence, strict=True):
-        assert entry.deficit == pytest.approx(old.deficit, abs=0.05)
-        if old is best:
-            assert entry.deficit == pytest.approx(0.0, abs=1e-6)

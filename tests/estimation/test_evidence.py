@@ -1,12 +1,13 @@
 """Facts about candidates."""
 
 import math
+from dataclasses import replace
 
 import torch
 
 from plueckernet import register
 from plueckernet.data.protocols import AnyProtocol, Noise
-from plueckernet.estimation.evidence import MATCH_EVIDENCE, Evidence, MatchSupport
+from plueckernet.estimation.evidence import MATCH_EVIDENCE, Evidence, MatchSupport, compared
 from plueckernet.evaluation.datasets import StandIn
 
 
@@ -15,7 +16,7 @@ def test_the_matches_that_stand_out_most_tell_the_agreement():
     anywhere = torch.tensor([[10.0, 9.0, 9.5, 8.5, 9.5]])
     here = torch.tensor([[4.0, 0.1, 0.0, 0.2, 0.1]])
     support = MatchSupport.of(torch.stack([anywhere, here]), torch.tensor([[20.0], [12.0]]))
-    assert support.matcher_agreement.tolist() == [float(torch.tensor(4.0) / 12)]
+    assert math.isclose(float(support.matcher_agreement[0]), (4.0 + 0.3) / (12 + 10), rel_tol=1e-6)
     assert math.isclose(float(support.chance_matches[0]), 0.1, rel_tol=1e-6)
     assert support.matched_lines.tolist() == [10.0]  # of the first matches, whatever stands out
 
@@ -24,8 +25,40 @@ def test_each_pose_has_its_own_best_matches():
     first = torch.tensor([[5.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
     second = torch.tensor([[1.0, 1.0, 1.0], [3.0, 0.0, 0.0]])
     support = MatchSupport.of(torch.stack([first, second]), torch.tensor([[10.0], [10.0]]))
-    assert torch.allclose(support.matcher_agreement, torch.tensor([0.5, 0.3]))
+    assert torch.allclose(support.matcher_agreement, torch.tensor([5.3, 3.3]) / 20)
     assert support.matched_lines.tolist() == [5.0, 1.0]
+
+
+def test_matches_of_less_than_a_line_say_little():
+    """A tenth of many matches is a reason to prefer a pose, a tenth of half a match is not."""
+    few, many = (
+        MatchSupport.of(torch.tensor([[[0.1 * total, 0.0, 0.0], [0.0, 0.0, 0.0]]]), torch.tensor([[total]]))
+        for total in (0.5, 100.0)
+    )
+    agreed, ignored = few.matcher_agreement
+    assert agreed < 1.2 * ignored
+    agreed, ignored = many.matcher_agreement
+    assert agreed > 20 * ignored
+
+
+def candidate(score: float, explained: float, expected: float) -> Evidence:
+    return replace(Evidence.nothing(), score=score, smaller_explained=explained, smaller_expected=expected)
+
+
+def test_candidates_are_compared_with_the_best_score():
+    best, other, rim = compared(
+        [candidate(20.0, 0.8, 100.0), candidate(10.0, 0.4, 100.0), candidate(2.0, 0.9, 5.0)], 4.0
+    )
+    assert (best.deficit, best.runner_up_ratio, best.crowd_ratio) == (0.0, 0.5, 0.2)
+    assert math.isclose(other.deficit, (0.8 - 0.4) * 100 / math.sqrt(100 * 0.8 * 0.2 + 4))
+    assert (other.runner_up_ratio, other.crowd_ratio) == (2.0, 0.4)
+    assert -0.5 < rim.deficit < 0  # most of a few lines at the rim of the maps is not much
+
+
+def test_a_single_candidate_has_no_runner_up():
+    (only,) = compared([candidate(3.0, 0.5, 10.0)], 0.0)
+    assert (only.runner_up_ratio, only.deficit) == (None, 0.0)
+    assert compared([], 1.0) == []
 
 
 def test_a_right_pose_has_many_matches_and_a_shifted_one_few():

@@ -31,6 +31,7 @@ GOOD = Evidence(
     source_explained=0.6,
     target_explained=0.6,
     smaller_explained=0.6,
+    smaller_expected=50.0,
     stand_out=60.0,
     chance_lines=2.0,
     crowd_ratio=0.1,

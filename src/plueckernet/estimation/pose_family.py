@@ -34,7 +34,7 @@ from plueckernet.settings import check_at_least, check_fraction, check_positive
 PROMOTED_MEMBER = 0.75  # of the limits of a member, that a new pose must reach before it is polished
 SYMMETRY_FRACTION_RATIO = 0.9  # of the explained fraction of the best pose, that a symmetry of a map explains of it
 MIN_SYMMETRY_FRACTION = 0.5  # explained, of a symmetry of any map
-_MAX_NEW = 64  # poses of one round that are verified
+_MAX_NEW = 512  # poses of one round that are verified: twice the largest family
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class FamilySettings:
     max_deficit: float = 4.0  # standard deviations of the number of explained lines, of the same
     max_candidate_deficit: float = 2.0  # the same of candidates that are members by their score
     max_runner_up_deficit: float = 1.5  # the same of firm runner-ups
-    max_members: int = 64
+    max_members: int = 256
     rounds: int = 4  # of composing members with symmetries
     symmetry: SymmetrySettings = field(default_factory=SymmetrySettings)
 

@@ -19,6 +19,7 @@ from plueckernet.estimation.judgement import Calibration
 from plueckernet.estimation.map_parts import MIN_PART_LINES, longest_matches, matches_of_rows, part_matches
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.matching import Matches
+from plueckernet.estimation.noise import KnownNoise
 from plueckernet.estimation.places import PLACE_LINES, RANKING_LINES, has_places, probable_places
 from plueckernet.estimation.pose_family import pose_family
 from plueckernet.estimation.ransac import Hypotheses
@@ -250,7 +251,7 @@ class PoseSearch:
                 return assessment
             if doubtful:
                 self._crowd = 0.0
-            shared = self._assessed(self._refined(members, assessment.refined)).exchangeable(1 + len(members))
+            shared = self._assessed(self._refined_family(members, assessment.refined)).exchangeable(1 + len(members))
             return assessment if shared.weighing.presence < enough else shared
 
     def _allowed(self, poses: list[Pose]) -> list[Pose]:
@@ -374,17 +375,29 @@ class PoseSearch:
             self._settings.constrained_refinement,
         )
 
-    def _refined(self, poses: Sequence[Pose], earlier: Sequence[RefinedCandidate] = ()) -> list[RefinedCandidate]:
+    def _refined(
+        self, poses: Sequence[Pose], earlier: Sequence[RefinedCandidate] = (), noise: KnownNoise | None = None
+    ) -> list[RefinedCandidate]:
         settings = self._settings
         return refine_candidates(
             poses,
             self._maps,
             self._map_scorer,
-            self._noise,
+            noise or self._noise,
             settings.constrained_refinement,
             settings.candidates.distinctness,
             earlier,
         )
+
+    def _refined_family(self, members: Sequence[Pose], earlier: Sequence[RefinedCandidate]) -> list[RefinedCandidate]:
+        """Members of a family beside earlier candidates.
+
+        The noise of a few exact lines may look too small to keep three of them. Members that are lost in this way
+        are refined with the noise that a refinement begins with.
+        """
+        noise = self._settings.refinement.noise.initial(self._maps.threshold)
+        refined = self._refined(members, earlier)
+        return self._refined(members, refined, KnownNoise(noise.position, noise.direction))
 
     def _completed(self, assessment: Assessment) -> Assessment:
         """With the best candidate refined to convergence, on all lines."""

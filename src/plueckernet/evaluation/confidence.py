@@ -72,7 +72,10 @@ FEATURES = FeatureNames(
         *("stand_out", "runner_up_ratio", "deficit", "chance_lines", "lateral_support", "rotation_deviation"),
         "matcher_agreement",
     ),
-    presence=("inliers", "stand_out", "smaller_explained", "crowd_ratio", "rotation_deviation", "matcher_agreement"),
+    presence=(
+        *("inliers", "smaller_explained", "crowd_ratio", "lateral_support", "rotation_deviation"),
+        "matcher_agreement",
+    ),
 )
 REAL_FITTED_ON = "real maps: neighbouring crops, sparse and dense, pieces, tiny, repeated and unrelated maps; "
 INFINITE_PROTOCOLS: list[EvaluationProtocol] = [
@@ -83,7 +86,7 @@ INFINITE_PROTOCOLS: list[EvaluationProtocol] = [
 ]  # fmt: skip
 INFINITE_KINDS = (PairKind.SPARSE, PairKind.PIECE, PairKind.UNRELATED)
 INFINITE_FEATURES = FeatureNames(
-    FEATURES.choice, (*FEATURES.presence, "lateral_support", "chance_lines", "matched_lines", "chance_matches")
+    FEATURES.choice, (*FEATURES.presence, "stand_out", "chance_lines", "matched_lines", "chance_matches")
 )
 INFINITE_FITTED_ON = (
     "lines without ends: random parts of synthetic scenes, from overlap 0.7 to 0.07 and up to 10° of noise, any motion;"
