@@ -66,11 +66,20 @@ def test_calibrations_are_the_fitted_ones(name):
 def test_more_evidence_is_more_confidence(calibration):
     base = replace(GOOD, stand_out=8.0, crowd_ratio=0.4, inliers=12)
     presence = calibration.presence_probability
-    assert presence(replace(base, stand_out=20.0)) > presence(base)
+    assert presence(replace(base, inliers=40)) > presence(base)
     assert presence(replace(base, crowd_ratio=0.8)) < presence(base)
     assert presence(replace(base, smaller_explained=0.9)) > presence(base)
     agreeing = presence(replace(base, matcher_agreement=0.9))
     assert agreeing > presence(base) if "matcher_agreement" in calibration.presence else agreeing == presence(base)
+    assert calibration.preference(replace(base, stand_out=20.0)) > calibration.preference(base)
+    assert calibration.preference(replace(base, deficit=2.0)) < calibration.preference(base)
+
+
+def test_a_pose_far_behind_another_is_doubted_more_than_in_proportion():
+    behind = [replace(GOOD, runner_up_ratio=ratio) for ratio in (0.5, 1.0, 1.5, 3.0)]
+    best, even, near, far = map(LEARNED.preference, behind)
+    assert best == even > near > far
+    assert near - far > 3 * (even - near)
 
 
 @pytest.mark.parametrize("calibration", [DESCRIPTOR_CALIBRATION, LEARNED], ids=["descriptors", "invariant"])

@@ -72,7 +72,7 @@ def test_a_clear_pose_ends_the_search(pair, monkeypatch):
 
 def test_the_longest_lines_are_matched_first_and_often_suffice(pair):
     match, first = CountedMatches(), 40
-    settings = RegistrationSettings(first_lines=first)
+    settings = RegistrationSettings(first_lines=first, judgement=JudgementSettings(longest_clear_confidence=0.95))
     with torch.inference_mode():
         search, maps = search_of(pair.source, pair.target, settings, match)
         assessment = search.run()
@@ -179,18 +179,18 @@ def is_listed(pose: Pose, assessment, maps) -> bool:
 
 def test_a_wrong_pose_that_hides_the_right_one_does_not_stand():
     source, target, turn = mirrored_flats()
-    listed, best = [], []
+    listed, confidence = [], []
     for fraction in (0.0, JudgementSettings().hiding_fraction):
         settings = replace(ALL_AT_ONCE, judgement=JudgementSettings(hiding_fraction=fraction))
         with torch.inference_mode():
             search, maps = search_of(source, target, settings)
             assessment = search.run()
         listed.append([is_listed(pose, assessment, maps) for pose in (turn, Pose.identity())])
-        best.append(maps.original_pose(assessment.candidates[0].refinement.pose).matrix())
-        assert assessment.weighing.confidence > 0.9
+        confidence.append(assessment.weighing.confidence)
     assert listed == [[True, False], [True, True]]
-    assert torch.allclose(best[0], turn.matrix(), atol=0.05)
-    assert torch.allclose(best[1], Pose.identity().matrix(), atol=0.05)
+    assert confidence[0] > 0.9  # of the wrong one
+    assert confidence[1] < 0.6
+    assert assessment.weighing.presence > 0.9
 
 
 def test_a_right_pose_that_explains_more_takes_the_place_of_the_one_that_hides_it():
