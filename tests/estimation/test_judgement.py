@@ -77,9 +77,9 @@ def test_more_evidence_is_more_confidence(calibration):
 
 def test_a_pose_far_behind_another_is_doubted_more_than_in_proportion():
     behind = [replace(GOOD, runner_up_ratio=ratio) for ratio in (0.5, 1.0, 1.5, 3.0)]
-    best, even, near, far = map(LEARNED.preference, behind)
-    assert best == even > near > far
-    assert near - far > 3 * (even - near)
+    best, even, half, third = map(LEARNED.preference, behind)
+    assert best == even > half > third
+    assert half - third > 3 * (even - half)
 
 
 @pytest.mark.parametrize("calibration", [DESCRIPTOR_CALIBRATION, LEARNED], ids=["descriptors", "invariant"])

@@ -66,8 +66,8 @@ def turned_poses(
         return none
     grid = _TurnGrid.of(sides[0].ends, sides[1].ends, threshold)
     ways = sides[:1] if up is not None else [sides[0], sides[0].upside_down()]
-    found = [grid.poses(way, sides[1]) for way in ways]
-    poses, excess = joined(*(poses for poses, _ in found)), torch.cat([excess for _, excess in found])
+    voted = [grid.poses(way, sides[1]) for way in ways]
+    poses, excess = joined(*(poses for poses, _ in voted)), torch.cat([excess for _, excess in voted])
     return in_double(poses[distinct_poses(poses, excess, threshold, count)]).to(device)
 
 
@@ -112,8 +112,8 @@ class _TurnGrid:
     ) -> _TurnGrid:
         """As fine as the inlier distance asks for, up to a limit."""
         across, along = (
-            2 * sum(float(part.abs().flatten().quantile(_EXTENT_QUANTILE)) for part in parts)
-            for parts in (
+            2 * sum(float(values.abs().flatten().quantile(_EXTENT_QUANTILE)) for values in sides)
+            for sides in (
                 (source[..., :2].norm(dim=-1), target[..., :2].norm(dim=-1)),
                 (source[..., 2], target[..., 2]),
             )
@@ -163,8 +163,8 @@ def _peaks(
         if not len(row):
             continue
         sums = _turned_sums(source[end, row, :2], target[end, column, :2], turns, size)
-        found, cells = _layer_peaks(sums, around, limit)
-        excess = torch.cat([excess, found])
+        more, cells = _layer_peaks(sums, around, limit)
+        excess = torch.cat([excess, more])
         place = torch.cat([place, pad(cells, (0, 1), value=layer)])
         best = excess.argsort(descending=True, stable=True)[:limit]
         excess, place = excess[best], place[best]

@@ -33,12 +33,12 @@ def end_vote_peaks(
     source, target, turns = (values.contiguous() for values in (*ends, turns))
     around = around.to(torch.int32).contiguous()
     excess, peaks = torch.empty(limit), torch.empty(limit, 4, dtype=torch.int32)
-    found = _end_vote_peaks()(
+    count = _end_vote_peaks()(
         *(len(source), source.data_ptr(), len(target), target.data_ptr(), len(turns), turns.data_ptr()),
         *(size, layers, *around.shape[:2], around.data_ptr()),
         *(limit, excess.data_ptr(), peaks.data_ptr()),
     )
-    if found < 0:
+    if count < 0:
         raise MemoryError
-    order = excess[:found].argsort(descending=True, stable=True)
+    order = excess[:count].argsort(descending=True, stable=True)
     return excess[order], peaks[order].long()
