@@ -8,7 +8,7 @@ from tests.estimation.test_turn_search import THRESHOLD, parts, posts
 
 from plueckernet.estimation import turn_search
 from plueckernet.estimation.scoring import AnchoredLines
-from plueckernet.kernels.end_votes import end_vote_peaks
+from plueckernet.kernels.end_votes import VoteCells, end_vote_peaks
 from plueckernet.kernels.library import compiled
 
 pytestmark = pytest.mark.skipif(not compiled(), reason="there are no kernels")
@@ -31,8 +31,8 @@ def ends(seed: int, count: int) -> torch.Tensor:
 @pytest.mark.parametrize("counts", [(30, 25), (1, 40), (0, 5), (5, 0)])
 def test_peaks_are_those_of_pytorch(counts, size, layers, limit):
     sides = ends(0, counts[0]), ends(1, counts[1])
-    fast = end_vote_peaks(sides, turns(9), size, layers, AROUND, limit)
-    plain = turn_search._peaks(sides, turns(9), size, layers, AROUND, limit)
+    cells = VoteCells(turns(9), size, layers, AROUND)
+    fast, plain = end_vote_peaks(sides, cells, limit), turn_search._peaks(sides, cells, limit)
     assert fast[0].shape == plain[0].shape
     assert torch.allclose(fast[0], plain[0], atol=1e-4)
     if limit > 40:  # of equal peaks any may be the last
@@ -51,8 +51,8 @@ def test_poses_are_those_of_pytorch(monkeypatch):
 def test_numbers_that_are_none_vote_for_nothing():
     sides = ends(0, 20), ends(1, 20)
     broken = torch.cat([sides[0], torch.full((2, 2, 3), math.nan), torch.full((2, 2, 3), math.inf)])
-    fast = end_vote_peaks((broken, sides[1]), turns(5), 30, 10, AROUND, 100)
-    plain = end_vote_peaks(sides, turns(5), 30, 10, AROUND, 100)
+    cells = VoteCells(turns(5), 30, 10, AROUND)
+    fast, plain = end_vote_peaks((broken, sides[1]), cells, 100), end_vote_peaks(sides, cells, 100)
     assert torch.equal(fast[0], plain[0])
 
 

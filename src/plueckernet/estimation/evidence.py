@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -15,7 +14,7 @@ from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.matching import Matches
 from plueckernet.estimation.refinement import RefinedCandidate
 from plueckernet.estimation.scoring import RowScorer
-from plueckernet.estimation.verification import COUNT_VARIANCE, MIN_DEVIATION, Explained, MapScorer, shifted_poses
+from plueckernet.estimation.verification import MIN_DEVIATION, Explained, MapScorer, missing_lines, shifted_poses
 from plueckernet.geometry.pose import Pose, stacked
 
 _PRIOR_MATCHES = 10.0  # that are added to those of the matcher: matches of less than a few lines say little
@@ -95,27 +94,19 @@ def gather_evidence(
 
 
 def compared(evidence: Sequence[Evidence], crowd: float) -> list[Evidence]:
-    """The evidence of candidates with what compares each with the others, and with the score of a crowd of poses."""
+    """The evidence of candidates with what compares each with the others, and with the score of a crowd of poses.
+
+    The deficit is of the smaller map: most lines of a dense map have no partner in a sparse one, whatever the pose.
+    """
     scores = [entry.score for entry in evidence]
-    most = evidence[scores.index(max(scores))].smaller_explained if evidence else 0.0
+    most = min(evidence[scores.index(max(scores))].smaller_explained, 1.0) if evidence else 0.0
     entries = []
     for row, entry in enumerate(evidence):
         own, others = max(entry.score, 1e-9), scores[:row] + scores[row + 1 :]
         runner_up = max(others) / own if others else None
-        entries.append(
-            replace(entry, crowd_ratio=crowd / own, runner_up_ratio=runner_up, deficit=_deficit(entry, min(most, 1.0)))
-        )
+        deficit = missing_lines(most, entry.smaller_explained, entry.smaller_expected)
+        entries.append(replace(entry, crowd_ratio=crowd / own, runner_up_ratio=runner_up, deficit=deficit))
     return entries
-
-
-def _deficit(evidence: Evidence, fraction: float) -> float:
-    """How many lines of the smaller map fewer are explained than a given fraction, in standard deviations.
-
-    Most lines of a dense map have no partner in a sparse one, whatever the pose.
-    """
-    expected = evidence.smaller_expected
-    missing = (fraction - evidence.smaller_explained) * expected
-    return missing / math.sqrt(expected * fraction * (1 - fraction) + COUNT_VARIANCE)
 
 
 def _match_support(poses: Pose, matches: Sequence[tuple[RowScorer, Matches]]) -> dict[str, list[float]]:

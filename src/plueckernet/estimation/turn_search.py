@@ -26,7 +26,7 @@ from plueckernet.estimation.ransac import in_double
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold
 from plueckernet.geometry.pose import Pose, joined
 from plueckernet.geometry.upright import turn_about
-from plueckernet.kernels.end_votes import end_vote_peaks
+from plueckernet.kernels.end_votes import VoteCells, end_vote_peaks
 from plueckernet.kernels.library import compiled
 
 _PARALLEL_COSINE = math.cos(0.175)  # of the angle between the axis of a map and the lines that vote
@@ -88,7 +88,7 @@ class _AxisEnds:
         cosine = lines.lines.direction @ axis
         half = lines.lines.direction * (half_length_of(lines) * cosine.sign())[:, None]
         ends = torch.stack([lines.anchor - half, lines.anchor + half], 1) @ frame.mT
-        return _AxisEnds(frame, ends[(cosine.abs() > _PARALLEL_COSINE) & (len(directions) > 0)])
+        return _AxisEnds(frame, ends[cosine.abs() > _PARALLEL_COSINE] if len(directions) else ends[:0])
 
     def upside_down(self) -> _AxisEnds:
         """The same ends about the opposite axis."""
@@ -118,10 +118,8 @@ class _TurnGrid:
                 (source[..., 2], target[..., 2]),
             )
         )
-        cell, layer = (
-            max(_CELL * threshold.distance, across / _MAX_SIZE),
-            max(_LAYER * threshold.distance, along / _MAX_LAYERS),
-        )
+        cell = max(_CELL * threshold.distance, across / _MAX_SIZE)
+        layer = max(_LAYER * threshold.distance, along / _MAX_LAYERS)
         turns = min(_MAX_TURNS, math.ceil(2 * math.pi / (_TURN * threshold.distance)))
         angle = torch.arange(turns) * (2 * math.pi / turns)
         return _TurnGrid(angle, cell, math.ceil(across / cell) + 3, layer, math.ceil(along / layer) + 2)
@@ -132,7 +130,7 @@ class _TurnGrid:
         turns = torch.stack([self.angle.cos(), self.angle.sin()], -1)
         peaks = end_vote_peaks if compiled() else _peaks
         ends = source.ends / unit, target.ends / unit
-        excess, place = peaks(ends, turns, self.size, self.layers, _cells_around(), _PEAKS)
+        excess, place = peaks(ends, VoteCells(turns, self.size, self.layers, _cells_around()), _PEAKS)
         turn = turn_about(torch.eye(3)[2], self.angle)[place[:, 0]]
         middle = torch.tensor([self.size, self.size, self.layers]) / 2
         translation = (place[:, 1:] + 1 - middle) * unit
@@ -147,25 +145,20 @@ def _cells_around() -> Int[Tensor, "d s 2"]:
 
 
 def _peaks(
-    ends: tuple[Float[Tensor, "m 2 3"], Float[Tensor, "n 2 3"]],
-    turns: Float[Tensor, "t 2"],
-    size: int,
-    layers: int,
-    around: Int[Tensor, "d s 2"],
-    limit: int,
+    ends: tuple[Float[Tensor, "m 2 3"], Float[Tensor, "n 2 3"]], cells: VoteCells, limit: int
 ) -> tuple[Float[Tensor, " p"], Int[Tensor, "p 4"]]:
-    """Excess and place (turn, x, y, layer) of the best peaks, best first."""
+    """The same as the kernel."""
     source, target = (side.transpose(0, 1) for side in ends)
-    height = (target[:, None, :, 2] - source[:, :, None, 2]) + layers / 2  # (end, m, n)
+    height = (target[:, None, :, 2] - source[:, :, None, 2]) + cells.layers / 2  # (end, m, n)
     excess, place = torch.zeros(0), torch.zeros(0, 4, dtype=torch.int64)
-    for layer in range(layers - 1):
+    for layer in range(cells.layers - 1):
         end, row, column = ((height >= layer) & (height < layer + 2)).nonzero().unbind(1)
         if not len(row):
             continue
-        sums = _turned_sums(source[end, row, :2], target[end, column, :2], turns, size)
-        more, cells = _layer_peaks(sums, around, limit)
+        sums = _turned_sums(source[end, row, :2], target[end, column, :2], cells.turns, cells.size)
+        more, turned_cells = _layer_peaks(sums, cells.around, limit)
         excess = torch.cat([excess, more])
-        place = torch.cat([place, pad(cells, (0, 1), value=layer)])
+        place = torch.cat([place, pad(turned_cells, (0, 1), value=layer)])
         best = excess.argsort(descending=True, stable=True)[:limit]
         excess, place = excess[best], place[best]
     return excess, place

@@ -22,6 +22,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -47,6 +48,8 @@ _SHIFT_RANGE = 0.15, 0.75  # radii of the map: far enough to part true matches, 
 COUNT_VARIANCE = 4.0  # lines squared, added to the variance of the number of explained lines
 _MIN_COVERAGE = 0.5  # of a line in the overlap of two maps
 MIN_DEVIATION = 0.3  # lines, added to the standard deviation: few lines cannot tell how much chance varies
+
+_Number = TypeVar("_Number", float, Tensor)
 
 
 @dataclass(frozen=True)
@@ -92,9 +95,13 @@ class Explained:
 
         Two percent of a thousand lines of an exact drawing are much, of a hundred lines of a scan nothing.
         """
-        fraction = min(fraction, 1.0)
-        missing = (fraction - self.fraction) * self.expected
-        return missing / (self.expected * fraction * (1 - fraction) + COUNT_VARIANCE).sqrt()
+        return missing_lines(min(fraction, 1.0), self.fraction, self.expected)
+
+
+def missing_lines(fraction: float | _Number, explained: _Number, expected: _Number) -> _Number:
+    """How many lines an explained fraction lacks to a given one of those expected, in standard deviations."""
+    missing = (fraction - explained) * expected
+    return missing / (expected * fraction * (1 - fraction) + COUNT_VARIANCE) ** 0.5
 
 
 class MapScorer:

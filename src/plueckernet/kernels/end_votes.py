@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -17,25 +19,25 @@ _end_vote_peaks = function(
 )
 
 
-def end_vote_peaks(
-    ends: tuple[Float[Tensor, "m 2 3"], Float[Tensor, "n 2 3"]],
-    turns: Float[Tensor, "t 2"],
-    size: int,
-    layers: int,
-    around: Int[Tensor, "d s 2"],
-    limit: int,
-) -> tuple[Float[Tensor, " p"], Int[Tensor, "p 4"]]:
-    """Excess and place of at most ``limit`` peaks of the votes of lower and upper ends, best first.
+class VoteCells(NamedTuple):
+    """What ends vote for: a turn, a cell across the lines and a layer along them."""
 
-    A place is a turn, given by cosine and sine, a cell of ``size`` in either direction across the lines, and a layer
-    along them. ``around`` are the cells, by direction, that a peak is compared with.
-    """
-    source, target, turns = (values.contiguous() for values in (*ends, turns))
-    around = around.to(torch.int32).contiguous()
+    turns: Float[Tensor, "t 2"]  # cosine and sine
+    size: int  # cells in either direction
+    layers: int
+    around: Int[Tensor, "d s 2"]  # offsets of the cells, by direction, that a peak is compared with
+
+
+def end_vote_peaks(
+    ends: tuple[Float[Tensor, "m 2 3"], Float[Tensor, "n 2 3"]], cells: VoteCells, limit: int
+) -> tuple[Float[Tensor, " p"], Int[Tensor, "p 4"]]:
+    """Excess and place (turn, x, y, layer) of the best peaks of the votes of lower and upper ends, best first."""
+    source, target, turns = (values.contiguous() for values in (*ends, cells.turns))
+    around = cells.around.to(torch.int32).contiguous()
     excess, peaks = torch.empty(limit), torch.empty(limit, 4, dtype=torch.int32)
     count = _end_vote_peaks()(
         *(len(source), source.data_ptr(), len(target), target.data_ptr(), len(turns), turns.data_ptr()),
-        *(size, layers, *around.shape[:2], around.data_ptr()),
+        *(cells.size, cells.layers, *around.shape[:2], around.data_ptr()),
         *(limit, excess.data_ptr(), peaks.data_ptr()),
     )
     if count < 0:

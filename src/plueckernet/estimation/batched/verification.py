@@ -16,10 +16,10 @@ from plueckernet.estimation.batched.preparation import BatchedMaps
 from plueckernet.estimation.batched.residuals import Thresholds, pair_squares
 from plueckernet.estimation.verification import (
     COMPARED_LINES,
-    COUNT_VARIANCE,
     INFINITE_LINES,
     MIN_DEVIATION,
     VerificationSettings,
+    missing_lines,
     shifted_poses,
 )
 from plueckernet.geometry.pose import Pose
@@ -51,9 +51,7 @@ class BatchedExplained:
 
     def deficit(self, fraction: Float[Tensor, "b 1"]) -> Float[Tensor, "b h"]:
         """How many lines fewer poses explain than if they explained a given fraction, in standard deviations."""
-        fraction = fraction.clamp_max(1.0)
-        missing = (fraction - self.fraction) * self.expected
-        return missing / (self.expected * fraction * (1 - fraction) + COUNT_VARIANCE).sqrt()
+        return missing_lines(fraction.clamp_max(1.0), self.fraction, self.expected)
 
 
 @dataclass(frozen=True, eq=False)
