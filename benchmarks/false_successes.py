@@ -1,9 +1,10 @@
 """Wrong poses that are called a success, where that is easiest: ``python -m benchmarks.false_successes FOLDER …``.
 
-The folders hold line maps of real places, and small wireframes in folders named ``roofs``. Three kinds of pairs:
+The folders hold line maps of real places, and small wireframes in folders named ``roofs``. Four kinds of pairs:
 
 * all ordered pairs of different roofs, as the files have them;
 * tiny maps of 6 to 25 lines, of one place and of different places;
+* the same without the ends of their lines;
 * crops of one place and of different places, far from the origin, to which one map has a stray line: at the origin, at
   1e12, or from the map to the origin.
 """
@@ -49,6 +50,7 @@ def main() -> None:
     kinds = {
         "roofs": roof_pairs(folders),
         "tiny": itertools.islice(tiny_pairs(folders), options.tiny),
+        "infinite": map(without_ends, itertools.islice(tiny_pairs(folders), options.tiny)),
         "stray": itertools.islice(stray_pairs(folders), options.stray),
     }
     counts = {}
@@ -80,6 +82,11 @@ def tiny_pairs(folders: tuple[Path, ...]) -> Iterator[LabelledPair]:
             if places[0] != places[1]:
                 pair = unrelated((maps[names[0]], maps[names[1]]), places, generator, TINY)
         yield pair
+
+
+def without_ends(pair: LabelledPair) -> LabelledPair:
+    """The same maps, of infinite lines."""
+    return replace(pair, source=pair.source.infinite(), target=pair.target.infinite())
 
 
 def stray_pairs(folders: tuple[Path, ...]) -> Iterator[LabelledPair]:
@@ -147,6 +154,7 @@ def _table(counts: dict[str, dict[str, int]]) -> list[TableRow]:
     names = {
         "roofs": "ordered pairs of different roofs",
         "tiny": "tiny maps, 6 to 25 lines, half of them of two places",
+        "infinite": "the same without the ends of their lines",
         "stray": "crops with a stray line, half of them of two places",
     }
     return [

@@ -68,7 +68,7 @@ def settings(runner: Runner) -> Iterator[Setting]:
 def is_given(prediction: Prediction, calibration: Calibration, min_confidence: float) -> bool:
     """Whether the kept evidence suffices for a pose."""
     groups = [candidate.group for candidate in prediction.candidates]
-    asked = JudgementSettings(min_confidence=min_confidence)
+    asked = JudgementSettings(min_confidence=min_confidence).where(infinite=True)
     verdict = rejudge(kept_evidence(prediction.candidates), groups, calibration, settings=asked)
     return verdict.status is not Status.FAILED
 

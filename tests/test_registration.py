@@ -262,6 +262,17 @@ def test_known_noise_is_used():
     assert position_only.noise[1] == pytest.approx(2 / math.sqrt(3), rel=0.3)  # estimated
 
 
+def test_five_lines_suffice_if_they_have_no_ends():
+    generator = torch.Generator().manual_seed(0)
+    source = LineSet.from_segments(4 * torch.rand(5, 2, 3, generator=generator, dtype=torch.float64))
+    truth = Pose.random(generator=generator)
+    target = truth @ source
+    assert not register(source, target)
+    result = register(source.infinite(), target.infinite())
+    assert result
+    assert result.rigid_pose.angle_to(truth).rad2deg() < 0.1
+
+
 @pytest.mark.parametrize("count", [0, 2])
 def test_too_few_lines_are_refused(count):
     pair = house()

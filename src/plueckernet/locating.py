@@ -270,9 +270,8 @@ def _result(weighed: _Weighed, matcher: LineMatcher, record: RunRecord) -> Regis
     own = tuple(entry.assessed for entry in weighed.entries if entry.search is search)
     assessment = Assessment(own, weighed.weighing, search.assessment.members)
     motions = assessment.unobservable_motions(search.maps, record.settings.observability)
-    verdict = judge(
-        assessment.evidence, weighed.weighing, motions, record.settings.judgement, matcher.is_calibrated
-    )  # fmt: skip
+    judgement = record.settings.judgement.where(search.maps.are_infinite)
+    verdict = judge(assessment.evidence, weighed.weighing, motions, judgement, matcher.is_calibrated)
     result = assemble_result(verdict, assessment, motions, search.matches, search.maps, record)
     elsewhere = [
         Alternative(_owned(entry.pose), entry.assessed.probability, entry.assessed.evidence, entry.assessed.group)

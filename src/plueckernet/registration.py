@@ -132,9 +132,8 @@ def _judged(
     with torch.inference_mode():
         motions = assessment.unobservable_motions(maps, settings.observability, settings.up)
         counted = counted_motions(motions, settings.up)
-        verdict = judge(
-            assessment.evidence, assessment.weighing, counted, settings.judgement, line_matcher.is_calibrated
-        )
+        judgement = settings.judgement.where(maps.are_infinite)
+        verdict = judge(assessment.evidence, assessment.weighing, counted, judgement, line_matcher.is_calibrated)
     said = (*said, *registered.warnings, *height_warning(motions, settings.up))
     run = RunRecord(line_matcher.name, settings, seed, stage.seconds, said)
     result = assemble_result(verdict, assessment, motions, registered.matches, maps, run)

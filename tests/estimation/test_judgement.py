@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from plueckernet.errors import InputError
+from plueckernet.estimation.assessment import assess
 from plueckernet.estimation.evidence import Evidence, lateral_support
 from plueckernet.estimation.judgement import (
     DESCRIPTOR_CALIBRATION,
@@ -21,6 +22,9 @@ from plueckernet.estimation.judgement import (
     weigh,
 )
 from plueckernet.estimation.observability import MotionKind, UnobservableMotion
+from plueckernet.estimation.refinement import RefinedCandidate, Refinement
+from plueckernet.geometry import Pose
+from plueckernet.geometry.residuals import NoiseModel
 from plueckernet.matchers import load_matcher
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -128,6 +132,14 @@ def test_the_reason_tells_what_the_pose_rests_on():
     assert "confidence below 0.9" in verdict(BY_CHANCE).reason
 
 
+@pytest.mark.parametrize(("inliers", "infinite", "status"), [
+    (6, False, Status.SUCCESS), (5, False, Status.FAILED), (4, True, Status.SUCCESS), (3, True, Status.FAILED)
+])  # fmt: skip
+def test_few_lines_do_not_suffice_however_sure_and_fewer_do_without_ends(inliers, infinite, status):
+    told = verdict(replace(GOOD, inliers=inliers), settings=JudgementSettings().where(infinite))
+    assert (told.status, told.confidence > 0.9) == (status, True)
+
+
 def test_without_a_calibration_the_verdict_says_so():
     assert not verdict(GOOD, calibrated=False).calibrated
     assert verdict(GOOD).calibrated
@@ -201,3 +213,26 @@ def test_evidence_that_is_not_a_number_is_no_evidence():
 )
 def test_a_runner_up_is_held_by_many_lines_however_few_of_the_best_pose(changed, firm):
     assert JudgementSettings().is_firm_runner_up(replace(GOOD, **changed), GOOD) is firm
+
+
+LESS_OVERLAP = replace(GOOD, score=8.0, stand_out=25.0, runner_up_ratio=3.8, deficit=0.3, matcher_agreement=0.02)
+
+
+@pytest.mark.parametrize(
+    ("other", "doubtful"),
+    [
+        (LESS_OVERLAP, True),  # many lines hold it, however improbable it is
+        (replace(LESS_OVERLAP, deficit=2.0), False),  # lines are missing that should be there
+        (replace(LESS_OVERLAP, stand_out=8.0), False),
+        (replace(LESS_OVERLAP, lateral_support=10.0), False),
+        (replace(GOOD, lateral_support=19.0, matcher_agreement=0.02), True),  # as probable, if the matcher agreed
+    ],
+)
+def test_another_pose_casts_doubt_if_lines_hold_it_or_if_the_matcher_may(other, doubtful):
+    nothing = torch.zeros(6, 6, dtype=torch.float64), torch.zeros(0, 2, dtype=torch.int64), NoiseModel(), True
+    poses = [Pose.exp([0.0, 0.0, angle, 0.0, 0.0, 0.0]) for angle in (0.0, 1.5)]
+    candidates = [RefinedCandidate(1.0, 1.0, 0.0, Refinement(pose, *nothing)) for pose in poses]
+    assessment = assess(candidates, [GOOD, other], LEARNED)
+    assert assessment.weighing.confidence > 0.9
+    doubts = assessment.doubts(candidates[0].refinement, JudgementSettings(), LEARNED, 1.5)
+    assert doubts == ([poses[1]] if doubtful else [])

@@ -33,7 +33,7 @@ def test_several_poses_of_which_one_is_right_are_given():
 
 
 def test_too_few_lines_and_no_candidate_give_nothing():
-    assert not is_given(entry(5), BY_INLIERS, 0.0)
+    assert not is_given(entry(3), BY_INLIERS, 0.0)
     assert not is_given(entry(0), BY_INLIERS, 0.0)
 
 

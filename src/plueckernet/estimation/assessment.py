@@ -104,10 +104,12 @@ class Assessment:
         others = [entry for entry in self.candidates[1:] if entry.group != group]
         return [entry.refinement.pose for entry in others if settings.is_firm_runner_up(entry.evidence, self.evidence)]
 
-    def doubts(self, accepted: Refinement, confidence: float, calibration: Calibration) -> list[Pose]:
-        """Candidates that would cast doubt on an accepted one if the matcher agreed as much with them, gravest first.
+    def doubts(
+        self, accepted: Refinement, settings: JudgementSettings, calibration: Calibration, max_deficit: float
+    ) -> list[Pose]:
+        """Candidates that may cast doubt on an accepted one, gravest first, if the matcher agrees as much with them.
 
-        There are none if the accepted one would reach the confidence even then.
+        Those may that many lines hold and that lack few; others if the accepted one would then not be sure enough.
         """
         own = next(entry for entry in self.candidates if entry.refinement is accepted)
         agreement, group = own.evidence.matcher_agreement, own.group
@@ -115,10 +117,14 @@ class Assessment:
         agreed = [replace(facts, matcher_agreement=max(facts.matcher_agreement, agreement)) for facts in evidence]
         probability = weigh(agreed, [entry.group for entry in self.candidates], calibration).probabilities
         pairs = list(zip(self.candidates, probability, strict=True))
-        if sum(share for entry, share in pairs if entry.group == group) >= confidence:
-            return []
+        sure = sum(share for entry, share in pairs if entry.group == group) >= settings.min_confidence
         others = sorted((pair for pair in pairs if pair[0].group != group), key=lambda pair: -pair[1])
-        return [entry.refinement.pose for entry, share in others if share >= _DOUBT]
+        return [
+            entry.refinement.pose
+            for entry, share in others
+            if (settings.is_firm(entry.evidence) and entry.evidence.deficit <= max_deficit)
+            or (share >= _DOUBT and not sure)
+        ]
 
     def may_hide_another(self, settings: JudgementSettings, infinite: bool) -> bool:
         """Whether the best candidate would be accepted, but explains so little that another may do as well.

@@ -217,8 +217,9 @@ class JudgementSettings:
 
     min_confidence: float = 0.9
     min_inliers: int = 6  # lines; fewer coincide by chance in a few of a thousand unrelated maps of a dozen lines
-    clear_confidence: float = 0.997  # of the first round, from which on no other poses are searched for
-    longest_clear_confidence: float = 0.997  # the same of the first look at the longest lines
+    min_infinite_inliers: int = 4  # the same of lines without ends, whose confidence suffices to tell chance
+    clear_confidence: float = 0.99  # of the first round, from which on no other poses are searched for
+    longest_clear_confidence: float = 0.99  # the same of the first look at the longest lines
     longest_clear_fraction: float = (
         0.25  # explained, below which that look does not suffice: all lines may show another
     )
@@ -230,8 +231,12 @@ class JudgementSettings:
     def __post_init__(self) -> None:
         check_fraction(self, "min_confidence", "clear_confidence", "longest_clear_confidence", "longest_clear_fraction")
         check_fraction(self, "min_runner_up_agreement", "hiding_fraction")
-        check_at_least(self, 1, "min_inliers", "min_runner_up_lines")
+        check_at_least(self, 1, "min_inliers", "min_infinite_inliers", "min_runner_up_lines")
         check_positive(self, "min_runner_up_stand_out")
+
+    def where(self, infinite: bool) -> JudgementSettings:
+        """Those of lines with ends or without."""
+        return replace(self, min_inliers=self.min_infinite_inliers) if infinite else self
 
     @property
     def clear(self) -> tuple[float, float]:

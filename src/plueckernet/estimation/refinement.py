@@ -54,6 +54,7 @@ _LONG_LINE = math.sqrt(2)  # length of a line whose ends determine its direction
 _SHORT_QUANTILE = 0.1  # of segment lengths, that must still be paired when all lines take part
 _ALL_LINES_ITERATIONS = 4  # on the lines outside the core, which start from the refined pose
 _SAME_PAIRS_STEP = 0.2  # standard deviations of the pose; a smaller step leaves the set of close pairs as it is
+_CLEARLY_MORE = 1.1  # times the score of a refined candidate: a pose beside it is refined, too
 _SAME_THRESHOLD = 0.05  # relative change of the search threshold that leaves it as it is
 
 
@@ -158,7 +159,8 @@ def refine_candidates(
 ) -> list[RefinedCandidate]:
     """Refine candidates briefly on the cores, beside those refined earlier; best verification score first.
 
-    Candidates that end at the same pose count once.
+    Candidates that end at the same pose count once, unless the later one explains clearly more: a refinement may end
+    beside the pose that it should find.
     """
     brief = replace(
         settings, iterations=settings.candidate_iterations, final_iterations=settings.candidate_final_iterations
@@ -166,8 +168,12 @@ def refine_candidates(
     refined = list(earlier)
 
     def is_known(pose: Pose) -> bool:
-        others = [other.refinement.pose for other in refined]
-        return bool(others) and bool(close_to_any(stacked([pose]), stacked(others), maps.threshold, distinctness))
+        if not refined:
+            return False
+        others, batch = stacked([other.refinement.pose for other in refined]), stacked([pose])
+        close = close_to_any(others, batch, maps.threshold, distinctness).tolist()
+        scores = [other.score for other, is_close in zip(refined, close, strict=True) if is_close]
+        return bool(scores) and float(scorer.compared_scores(batch)) <= _CLEARLY_MORE * max(scores)
 
     for candidate in candidates:
         if is_known(candidate):  # it would end at the same pose

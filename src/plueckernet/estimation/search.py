@@ -34,6 +34,7 @@ from plueckernet.geometry.upright import nearest_turn, tilt_cosine
 from plueckernet.stages import StageClock
 
 _OVERLAPS = 4  # of the best candidates, whose lines are matched by themselves if none is accepted
+_DOUBTFUL_SCORE_RATIO = 0.2  # of the score of an accepted pose, of poses that may cast doubt on it: they overlap less
 _FEWEST_MATCHES = 12  # that the best pose contradicts, from which on they may show another
 _NEARLY_ALL = 0.9  # of the lines of the smaller map, explained by a pose that may be of a family though it is doubtful
 
@@ -196,20 +197,23 @@ class PoseSearch:
         """With other poses, where the accepted one explains little; as it was, if none of them makes it doubtful.
 
         In a place that repeats itself, a wrong pose under which the maps overlap more takes most of the matches, and
-        the search ends. About poses that would make it doubtful if the matcher agreed with them as much, the matcher
-        is asked again: the lines that overlap under either pose are matched by themselves.
+        the search ends. About poses that many lines hold, and about those that would make it doubtful if the matcher
+        agreed with them as much, the matcher is asked again: the lines that overlap under either pose are matched by
+        themselves.
         """
         settings = self._settings
         if not self._matches_parts or not assessment.may_hide_another(settings.judgement, self._maps.are_infinite):
             return assessment
         best, refined = assessment.candidates[0].refinement, assessment.refined
+        selection = replace(settings.candidates, min_candidate_score_ratio=_DOUBTFUL_SCORE_RATIO)
         for hypotheses in self._timed(self._without_best(best.pose, seed)):
             with self._stage("verify"):
-                candidates = self._candidates(hypotheses, settings.constrained(settings.candidates))
+                candidates = self._candidates(hypotheses, settings.constrained(selection))
             with self._stage("refine"):
                 refined = tuple(self._refined(candidates.poses, refined))
         with self._stage("judge"):
-            doubts = self._assessed(refined).doubts(best, settings.judgement.min_confidence, self._calibration)
+            limits = settings.judgement, self._calibration, settings.family.max_runner_up_deficit
+            doubts = self._assessed(refined).doubts(best, *limits)
         if not doubts:
             return assessment
         with self._stage("match"):

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float
 from plueckernet.data.protocols import AnyProtocol, Noise, PaperProtocol, ScanProtocol
 from plueckernet.errors import InputError
 from plueckernet.estimation.evidence import MATCH_EVIDENCE
-from plueckernet.estimation.judgement import Calibration
+from plueckernet.estimation.judgement import Calibration, JudgementSettings
 from plueckernet.evaluation.confidence_samples import (
     SYNTHETIC,
     FeatureNames,
@@ -179,7 +179,8 @@ def _with_infinite(values: ConfidenceValues, matcher: str, runner: Runner, data:
     method, pairs = uncalibrated_method(matcher), RealPairs(PairKind.NEIGHBOURS, data.maps, infinite=True)
     rows = _synthetic(method, INFINITE_PROTOCOLS, runner, data.pairs, _INFINITE_SEED)
     rows += _real(method, pairs, INFINITE_KINDS, runner, data)
-    made = special_calibration(rows, features_of(matcher, INFINITE_FEATURES), INFINITE_FITTED_ON, favoured=SYNTHETIC)
+    features = features_of(matcher, INFINITE_FEATURES)
+    made = special_calibration(rows, features, INFINITE_FITTED_ON, favoured=SYNTHETIC, infinite=True)
     if made is None:
         return values
     return replace(values, calibration=replace(values.calibration, infinite=made[0]), infinite=made[1])
@@ -239,13 +240,14 @@ def special_calibration(
     features: FeatureNames,
     fitted_on: str,
     favoured: str = PairKind.NEIGHBOURS,
+    infinite: bool = False,
 ) -> tuple[Calibration, RealReliability] | None:
     """A calibration of pairs that have something in common, and how well it predicts; None if they are too few."""
     samples = _samples(predictions, features, favoured)
     rows = samples.with_pose()
     try:
         calibration = samples.calibration(rows, f"{fitted_on}; {int(rows.sum())} pairs")
-        return calibration, _real_reliability(samples)
+        return calibration, _real_reliability(samples, JudgementSettings().where(infinite))
     except InputError:  # no wrong pose among them, or of one place only
         return None
 
@@ -258,12 +260,12 @@ def _samples(
     return Samples(tuple(entry for entry in known if entry is not None), features, str(favoured))
 
 
-def _real_reliability(samples: Samples) -> RealReliability:
+def _real_reliability(samples: Samples, settings: JudgementSettings = JudgementSettings()) -> RealReliability:
     """Of pairs with a pose, judged by calibrations that do not know their places."""
     scenes, symmetric = samples.of(SYNTHETIC), samples.of(PairKind.SYMMETRIC)
     rows = zip(samples.left_out(), samples.halves(), scenes, strict=True)
     own = [half if synthetic else left_out for left_out, half, synthetic in rows]
-    judged, pose = judge_samples(samples, own), samples.with_pose()
+    judged, pose = judge_samples(samples, own, settings), samples.with_pose()
     return RealReliability(
         crops=_reliability(judged, samples.of(PairKind.NEIGHBOURS) & pose),
         all_kinds=_reliability(judged, ~scenes & ~symmetric & pose),

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 
 from plueckernet.errors import InputError
 from plueckernet.estimation.evidence import Evidence
-from plueckernet.estimation.judgement import FEATURES, Calibration, Status
+from plueckernet.estimation.judgement import FEATURES, Calibration, JudgementSettings, Status
 from plueckernet.evaluation.logistic_fits import fit_choice, fit_logistic
 from plueckernet.evaluation.outcomes import is_right
 from plueckernet.evaluation.predictions import Prediction
@@ -189,11 +189,13 @@ def sample(kind: str, prediction: Prediction) -> Sample | None:
     )
 
 
-def judge_samples(samples: Samples, calibrations: Sequence[Calibration]) -> list[JudgedSample]:
+def judge_samples(
+    samples: Samples, calibrations: Sequence[Calibration], settings: JudgementSettings = JudgementSettings()
+) -> list[JudgedSample]:
     """Each row by its calibration."""
     judged = []
     for row, calibration in zip(samples.rows, calibrations, strict=True):
-        verdict = rejudge(row.evidence, row.groups, calibration, row.exchangeable, row.unobservable)
+        verdict = rejudge(row.evidence, row.groups, calibration, row.exchangeable, row.unobservable, settings)
         right = bool(row.right) and row.right[verdict.best]
         judged.append(JudgedSample(row, verdict.status, verdict.confidence, right))
     return judged
