@@ -13,9 +13,10 @@ from plueckernet.estimation.close_pairs import NearbyPairs, close_pairs
 from plueckernet.estimation.match_refinement import refine_matches
 from plueckernet.estimation.noise import KnownNoise
 from plueckernet.estimation.paired_lines import LineColumns, PairedLines, PoseArrays
-from plueckernet.estimation.refinement import refine_pose
+from plueckernet.estimation.refinement import RefinedCandidate, Refinement, refine_candidates, refine_pose
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, pair_residuals
 from plueckernet.estimation.settings import RegistrationSettings
+from plueckernet.estimation.verification import MapScorer
 from plueckernet.geometry import LineSet, Pose
 from plueckernet.geometry.residuals import NoiseModel, line_residuals, variances, whitened
 
@@ -240,3 +241,18 @@ def test_a_known_part_of_the_noise_is_kept_and_the_rest_estimated(known):
     else:
         assert noise.direction == known.direction
         assert noise.position == pytest.approx(0.03, rel=0.3)
+
+
+@pytest.mark.parametrize(("score", "count"), [(1.0, 2), (1e3, 1)])
+def test_a_candidate_beside_a_refined_one_is_refined_if_it_explains_clearly_more(score, count):
+    pair = sample_pair(make_scene("indoor", 11), ScanProtocol(overlap=0.6), 11)
+    maps = RegistrationSettings().normalize(pair.source, pair.target)
+    right = maps.normalized_pose(pair.target_T_source)
+    aside = torch.tensor([1.5 * maps.threshold.distance, 0.0, 0.0], dtype=torch.float64)
+    beside = Pose(right.rotation, right.translation + aside)
+    nothing = torch.eye(6, dtype=torch.float64), torch.zeros(0, 2, dtype=torch.int64), NoiseModel(), True
+    earlier = RefinedCandidate(score, 1.0, 0.0, Refinement(beside, *nothing))
+    scorer = MapScorer(maps.source, maps.target, maps.threshold)
+    refined = refine_candidates([right], maps, scorer, earlier=[earlier])
+    assert len(refined) == count
+    assert (refined[0] is earlier) == (count == 1)

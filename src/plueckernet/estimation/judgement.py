@@ -138,62 +138,70 @@ def _weighted(weights: Mapping[str, float], evidence: Evidence) -> float:
 #: Of matches without meaningful probabilities; also used, and reported as uncalibrated, where a matcher has none.
 DESCRIPTOR_CALIBRATION = Calibration(
     presence={
-        "constant": -1.503,
-        "inliers": 0.283,
-        "stand_out": 0.411,
-        "smaller_explained": 2.622,
-        "crowd_ratio": -9.567,
-        "rotation_deviation": -1.225,
+        "constant": -2.013,
+        "inliers": 1.823,
+        "smaller_explained": 0.256,
+        "crowd_ratio": -8.249,
+        "lateral_support": -0.967,
+        "rotation_deviation": -1.062,
+        "chance_lines": -0.886,
+        "explained_fraction": 2.418,
     },
     choice={
-        "stand_out": 2.417,
-        "deficit": -1.616,
-        "chance_lines": -2.772,
-        "lateral_support": 1.228,
-        "rotation_deviation": -1.771,
+        "stand_out": 2.121,
+        "runner_up_ratio": -0.813,
+        "deficit": -1.423,
+        "chance_lines": -2.246,
+        "lateral_support": 1.249,
+        "rotation_deviation": -1.647,
     },
     fitted_on=(
         "real maps: neighbouring crops, sparse and dense, pieces, tiny, repeated and unrelated maps;"
-        " synthetic scenes: random parts, surveys and unrelated maps, any motion; 2006 pairs"
+        " synthetic scenes: random parts, surveys and unrelated maps, any motion; 2007 pairs"
     ),
     upright=Calibration(
         presence={
-            "constant": -0.865,
-            "inliers": 0.809,
-            "stand_out": 0.392,
-            "smaller_explained": 2.689,
-            "crowd_ratio": -8.784,
-            "rotation_deviation": -0.824,
+            "constant": -0.919,
+            "inliers": 1.38,
+            "smaller_explained": 1.424,
+            "crowd_ratio": -10.441,
+            "lateral_support": -0.082,
+            "rotation_deviation": -0.949,
+            "chance_lines": -0.27,
+            "explained_fraction": 2.04,
         },
         choice={
-            "stand_out": 2.036,
-            "deficit": -0.822,
-            "chance_lines": -4.013,
-            "lateral_support": 1.517,
-            "rotation_deviation": -0.979,
+            "stand_out": 1.714,
+            "runner_up_ratio": -0.88,
+            "deficit": -0.919,
+            "chance_lines": -3.621,
+            "lateral_support": 0.769,
+            "rotation_deviation": -0.877,
         },
         fitted_on=(
             "real maps, vertical known: neighbouring crops, sparse and dense, pieces, tiny and unrelated maps;"
-            " 665 pairs"
+            " 666 pairs"
         ),
     ),
     infinite=Calibration(
         presence={
-            "constant": 2.862,
-            "inliers": 1.665,
-            "stand_out": -1.859,
-            "smaller_explained": 3.617,
-            "crowd_ratio": -9.232,
-            "rotation_deviation": -0.689,
-            "lateral_support": 1.136,
-            "chance_lines": -2.144,
+            "constant": 4.286,
+            "inliers": 1.533,
+            "smaller_explained": 5.611,
+            "crowd_ratio": -10.717,
+            "lateral_support": 1.514,
+            "rotation_deviation": -0.484,
+            "stand_out": -1.753,
+            "chance_lines": -2.25,
+            "explained_fraction": -1.621,
         },
         choice={
-            "stand_out": 2.223,
-            "deficit": -0.908,
-            "chance_lines": 1.753,
-            "lateral_support": 2.169,
-            "rotation_deviation": -1.298,
+            "stand_out": 2.19,
+            "runner_up_ratio": -1.265,
+            "deficit": -1.18,
+            "chance_lines": 1.273,
+            "lateral_support": 1.437,
+            "rotation_deviation": -1.398,
         },
         fitted_on=(
             "lines without ends: random parts of synthetic scenes, from overlap 0.7 to 0.07 and up to 10° of"

@@ -160,8 +160,11 @@ def evaluate_confidence(
 
 
 def features_of(matcher: str, features: FeatureNames = FEATURES) -> FeatureNames:
-    """What a calibration uses; the probabilities of descriptors say nothing about a pose."""
-    return features.without(*MATCH_EVIDENCE) if matcher == "descriptors" else features
+    """What a calibration uses; the probabilities of descriptors say nothing about a pose, the lines must say more."""
+    if matcher != "descriptors":
+        return features
+    own = features.without(*MATCH_EVIDENCE)
+    return replace(own, presence=tuple(dict.fromkeys((*own.presence, "chance_lines", "explained_fraction"))))
 
 
 def _with_upright(values: ConfidenceValues, matcher: str, runner: Runner, data: CalibrationData) -> ConfidenceValues:
