@@ -33,6 +33,11 @@ def _log_ratio(value: float) -> float:
     return math.log(max(value, _MIN_RATIO))
 
 
+def _lead(evidence: Evidence) -> float:
+    """The logarithm of the best other score over that of a pose, if it is larger."""
+    return min(math.log(max(evidence.runner_up_ratio or 1.0, 1.0)), _MAX_LEAD)
+
+
 _SPECIAL = ("upright", "infinite")  # names of the calibrations that others may hold
 
 
@@ -44,7 +49,8 @@ FEATURES: dict[str, Callable[[Evidence], float]] = {
     "crowd_ratio": lambda evidence: min(evidence.crowd_ratio, _MAX_CROWD_RATIO),
     "explained_fraction": lambda evidence: _log_ratio(evidence.explained_fraction),
     "smaller_explained": lambda evidence: _log_ratio(evidence.smaller_explained),
-    "runner_up_ratio": lambda evidence: min(math.log(max(evidence.runner_up_ratio or 1.0, 1.0)), _MAX_LEAD) ** 2,
+    "lead": _lead,
+    "runner_up_ratio": lambda evidence: _lead(evidence) ** 2,
     "chance_lines": lambda evidence: math.log1p(evidence.chance_lines),
     "deficit": lambda evidence: min(max(evidence.deficit, -_MAX_DEFICIT), _MAX_DEFICIT),
     "lateral_support": lambda evidence: math.log1p(evidence.lateral_support),

@@ -62,14 +62,14 @@ FITTED_ON = {
     MatchFrame.NORMALIZED: "synthetic scenes: random parts, surveys and unrelated maps, any motion",
     MatchFrame.ORIGINAL: "synthetic scenes: the paper's protocol, directed, from keep 0.7 to 0.1, and unrelated maps",
 }
-REAL_PAIRS = 250  # per kind of real pairs
+REAL_PAIRS = 400  # per kind of real pairs
 _MULTIPLES = {
     PairKind.NEIGHBOURS: 3,
     PairKind.UNRELATED: 2,
 }  # crops are what is measured; few unrelated maps get a pose
 FEATURES = FeatureNames(
     choice=(
-        *("stand_out", "runner_up_ratio", "deficit", "chance_lines", "lateral_support", "rotation_deviation"),
+        *("stand_out", "lead", "deficit", "chance_lines", "lateral_support", "rotation_deviation"),
         "matcher_agreement",
     ),
     presence=(
