@@ -252,6 +252,7 @@ class BatchRegistration:
         run, candidates, inliers = self._run, entry.assessment.candidates, completed.inliers[row]
         evidence = replace(candidates[0].evidence, inliers=len(inliers))
         calibrated = run.matcher.is_calibrated
+        # Lines without ends need fewer inliers; a pair that lacks them here is registered by itself.
         verdict = judge(evidence, entry.assessment.weighing, (), run.settings.judgement, calibrated)
         if verdict.status is not Status.SUCCESS:
             return None

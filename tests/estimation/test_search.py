@@ -46,7 +46,7 @@ class CountedMatches:
 
 
 ALL_AT_ONCE = RegistrationSettings(first_lines=1000)
-SURE = JudgementSettings(min_confidence=1.0, clear_confidence=1.0)  # so that no pose is accepted
+NOTHING_ACCEPTED = JudgementSettings(min_confidence=1.0, clear_confidence=1.0)
 
 
 def search_of(source, target, settings=ALL_AT_ONCE, match=None):
@@ -122,7 +122,7 @@ def test_without_a_clear_pose_every_round_is_tried(pair, monkeypatch):
 def test_overlaps_are_matched_by_themselves_where_no_pose_is_accepted(pair):
     source, target = pair.source, pair.target_T_source.inverse() @ pair.target
     for least, most, settings in (
-        (1, 4, RegistrationSettings(first_lines=1000, up=(0.0, 0.0, 1.0), judgement=SURE)),
+        (1, 4, RegistrationSettings(first_lines=1000, up=(0.0, 0.0, 1.0), judgement=NOTHING_ACCEPTED)),
         (0, 0, RegistrationSettings(first_lines=1000, up=(0.0, 0.0, 1.0))),
     ):
         match = CountedMatches()

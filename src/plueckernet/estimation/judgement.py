@@ -50,7 +50,7 @@ FEATURES: dict[str, Callable[[Evidence], float]] = {
     "explained_fraction": lambda evidence: _log_ratio(evidence.explained_fraction),
     "smaller_explained": lambda evidence: _log_ratio(evidence.smaller_explained),
     "lead": _lead,
-    "runner_up_ratio": lambda evidence: _lead(evidence) ** 2,
+    "runner_up_ratio": lambda evidence: _lead(evidence) ** 2,  # of calibrations that were fitted before `lead` was used
     "chance_lines": lambda evidence: math.log1p(evidence.chance_lines),
     "deficit": lambda evidence: min(max(evidence.deficit, -_MAX_DEFICIT), _MAX_DEFICIT),
     "lateral_support": lambda evidence: math.log1p(evidence.lateral_support),
