@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -82,6 +82,13 @@ def test_crops_are_cut_once_and_registered(tmp_path, capsys):
     assert values.fingerprint == fingerprint(read_pairs(file)) == fingerprint(crops)
     assert fallen_short(crops) == []
     assert all(torch.equal(a.pair.matches, b.pair.matches) for a, b in zip(crops, read_pairs(file), strict=True))
+
+
+def test_crops_of_other_processes_keep_no_files_open():
+    """A system allows about a thousand open files, fewer than a few hundred pairs have tensors."""
+    with ProcessPoolExecutor(1) as pool:
+        (crop, *_) = sample_crops({"varied/600000": make_scene("varied", 600_000)}, 4, pool)
+    assert not any(lines.endpoints.is_shared() for lines in (crop.pair.source, crop.pair.target))
 
 
 def test_a_confidence_of_one_is_in_the_last_bin():

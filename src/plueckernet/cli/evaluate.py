@@ -143,6 +143,7 @@ def crops(
 
 
 def _cut(file: Path, maps: Path | None, scenes: int, pairs: int, first_seed: int | None) -> None:
+    import itertools
     from concurrent.futures import ProcessPoolExecutor
 
     from plueckernet.evaluation.crop_pairs import write_pairs
@@ -150,8 +151,9 @@ def _cut(file: Path, maps: Path | None, scenes: int, pairs: int, first_seed: int
     from plueckernet.evaluation.real_maps import read_maps
 
     sources = read_maps(maps) if maps is not None else synthetic_maps(scenes)
-    with ProcessPoolExecutor() as pool:
-        crops = sample_crops(sources, pairs, pool, first_seed=FIRST_SEED if first_seed is None else first_seed)
+    seed, tried = FIRST_SEED if first_seed is None else first_seed, itertools.count(1)
+    with pair_bar("cutting crops") as progress, ProcessPoolExecutor() as pool:
+        crops = sample_crops(sources, pairs, pool, lambda: progress(min(next(tried), pairs), pairs), seed)
     write_pairs(file, crops)
     for line in (f"{len(crops)} pairs of {len(sources)} maps -> {file}", *fallen_short(crops)):
         typer.echo(line, err=True)

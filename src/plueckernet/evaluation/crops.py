@@ -6,6 +6,7 @@ same crops of synthetic scenes serve to tune on.
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -118,17 +119,19 @@ def _cells(
         jobs = [(name, len(cells[name]) + more) for name in able for more in range(each)]
         seeds = [first_seed + 1_000_000 * overlap + 10_000 * list(maps).index(name) + number for name, number in jobs]
         made = pool.map(partial(_crop_pair, OVERLAPS[overlap]), [maps[name] for name, _ in jobs], seeds)
-        for (name, _), pair in zip(jobs, made, strict=True):
-            cells[name] += [] if pair is None else [pair]
+        for (name, _), packed in zip(jobs, made, strict=True):
+            cells[name] += [] if packed is None else [pickle.loads(packed)]
             on_pair()
         most = max(map(len, cells.values()))
         able = [name for name in able if len(cells[name]) == most]  # a map that fell short once has no more places
     return cells
 
 
-def _crop_pair(bounds: tuple[float, float], scene: LineSet, seed: int) -> LinePair | None:
+def _crop_pair(bounds: tuple[float, float], scene: LineSet, seed: int) -> bytes | None:
+    """A pair as bytes: each tensor of another process would keep a file open, and a system allows a thousand."""
     torch.set_num_threads(1)
-    return crop_pair(scene, bounds, seed)
+    pair = crop_pair(scene, bounds, seed)
+    return None if pair is None else pickle.dumps(pair)
 
 
 def fallen_short(crops: list[CropPair]) -> list[str]:
