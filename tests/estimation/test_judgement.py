@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from plueckernet.errors import InputError
-from plueckernet.estimation.assessment import assess
+from plueckernet.estimation.assessment import Assessment, assess
 from plueckernet.estimation.evidence import Evidence, lateral_support
 from plueckernet.estimation.judgement import (
     DESCRIPTOR_CALIBRATION,
@@ -22,6 +22,7 @@ from plueckernet.estimation.judgement import (
     weigh,
 )
 from plueckernet.estimation.observability import MotionKind, UnobservableMotion
+from plueckernet.estimation.pose_family import FamilySettings
 from plueckernet.estimation.refinement import RefinedCandidate, Refinement
 from plueckernet.geometry import Pose
 from plueckernet.geometry.residuals import NoiseModel
@@ -214,6 +215,14 @@ def test_a_runner_up_is_held_by_many_lines_however_few_of_the_best_pose(changed,
     assert JudgementSettings().is_firm_runner_up(replace(GOOD, **changed), GOOD) is firm
 
 
+@pytest.mark.parametrize(
+    ("lines", "stand_out", "repeats"), [(60.0, 20.0, True), (49.0, 20.0, False), (60.0, 11.0, False)]
+)
+def test_a_place_repeats_itself_if_still_more_lines_hold_another_pose(lines, stand_out, repeats):
+    other = replace(GOOD, lateral_support=lines, stand_out=stand_out)
+    assert JudgementSettings().is_repetition(other) is repeats
+
+
 LESS_OVERLAP = replace(GOOD, score=8.0, stand_out=25.0, runner_up_ratio=3.8, deficit=0.3, matcher_agreement=0.02)
 
 
@@ -222,16 +231,32 @@ LESS_OVERLAP = replace(GOOD, score=8.0, stand_out=25.0, runner_up_ratio=3.8, def
     [
         (LESS_OVERLAP, True),  # many lines hold it, however improbable it is
         (replace(LESS_OVERLAP, deficit=2.0), False),  # lines are missing that should be there
+        (replace(LESS_OVERLAP, deficit=3.5, lateral_support=60.0), True),  # but so many hold it that the place repeats
+        (replace(LESS_OVERLAP, deficit=4.5, lateral_support=60.0), False),
         (replace(LESS_OVERLAP, stand_out=8.0), False),
         (replace(LESS_OVERLAP, lateral_support=10.0), False),
         (replace(GOOD, lateral_support=19.0, matcher_agreement=0.02), True),  # as probable, if the matcher agreed
     ],
 )
 def test_another_pose_casts_doubt_if_lines_hold_it_or_if_the_matcher_may(other, doubtful):
-    nothing = torch.zeros(6, 6, dtype=torch.float64), torch.zeros(0, 2, dtype=torch.int64), NoiseModel(), True
-    poses = [Pose.exp([0.0, 0.0, angle, 0.0, 0.0, 0.0]) for angle in (0.0, 1.5)]
-    candidates = [RefinedCandidate(1.0, 1.0, 0.0, Refinement(pose, *nothing)) for pose in poses]
-    assessment = assess(candidates, [GOOD, other], LEARNED)
+    assessment, poses = assessed([GOOD, other])
     assert assessment.weighing.confidence > 0.9
-    doubts = assessment.doubts(candidates[0].refinement, JudgementSettings(), LEARNED, 1.5)
+    best = assessment.candidates[0].refinement
+    doubts = assessment.doubts(best, JudgementSettings(), LEARNED, FamilySettings())
     assert doubts == ([poses[1]] if doubtful else [])
+
+
+def test_a_member_of_a_family_is_exchangeable_unless_the_lines_make_it_improbable():
+    chosen_by_the_matcher = replace(GOOD, matcher_agreement=0.9)
+    assessment, poses = assessed([chosen_by_the_matcher, GOOD, LESS_OVERLAP])
+    assert assessment.weighing.confidence > 0.6  # of the first
+    lost = Pose.exp([0.0, 0.0, -1.5, 0.0, 0.0, 0.0])  # of which nothing is known
+    assert assessment.comparable([*poses, lost], LEARNED) == [poses[1], lost]
+
+
+def assessed(evidence: list[Evidence]) -> tuple[Assessment, list[Pose]]:
+    """Candidates with their poses, which give different answers."""
+    nothing = torch.zeros(6, 6, dtype=torch.float64), torch.zeros(0, 2, dtype=torch.int64), NoiseModel(), True
+    poses = [Pose.exp([0.0, 0.0, 0.5 * row, 0.0, 0.0, 0.0]) for row in range(len(evidence))]
+    candidates = [RefinedCandidate(1.0, 1.0, 0.0, Refinement(pose, *nothing)) for pose in poses]
+    return assess(candidates, evidence, LEARNED), poses

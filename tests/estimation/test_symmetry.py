@@ -186,3 +186,6 @@ def test_a_firm_runner_up_with_less_overlap_is_a_member_and_another_candidate_is
     assert not contains(pose_family(wrong, others, maps, scorer), right, maps)
     lenient = FamilySettings(max_runner_up_deficit=2.5)
     assert contains(pose_family(wrong, others, maps, scorer, lenient, runner_ups=others), right, maps)
+    strict = FamilySettings(max_runner_up_deficit=0.5)
+    assert not contains(pose_family(wrong, others, maps, scorer, strict, runner_ups=others), right, maps)
+    assert contains(pose_family(wrong, others, maps, scorer, strict, repetitions=others), right, maps)

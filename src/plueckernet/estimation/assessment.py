@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
+from jaxtyping import Bool
+from torch import Tensor
 
 from plueckernet.estimation.ends import held_by_ends
 from plueckernet.estimation.evidence import Evidence
@@ -16,13 +20,15 @@ from plueckernet.estimation.observability import (
     are_all_firm,
     unobservable_motions,
 )
+from plueckernet.estimation.pose_family import FamilySettings
 from plueckernet.estimation.refinement import RefinedCandidate, Refinement
-from plueckernet.geometry.pose import Pose
+from plueckernet.geometry.pose import Pose, stacked
 
 # Poses that differ less give the same answer, whichever of them is meant; the calibration counts them as right.
 _SAME_ANGLE = math.radians(5.0)
 _SAME_DISTANCE = 0.12  # radii of the map
 _DOUBT = 0.02  # probability of a candidate that casts doubt on the best
+_COMPARABLE = 0.15  # probability of a pose over that of the best, from which on the lines do not tell them apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,32 +104,60 @@ class Assessment:
         several = self.members > 1 or not infinite
         return (self.weighing.presence if several else self.weighing.confidence) >= confidence
 
-    def runner_ups(self, settings: JudgementSettings) -> list[Pose]:
+    def runner_ups(self, settings: JudgementSettings) -> list[AssessedCandidate]:
         """Other candidates that many lines hold, though they cannot be right if the best is."""
         group = self.candidates[0].group if self.candidates else 0
         others = [entry for entry in self.candidates[1:] if entry.group != group]
-        return [entry.refinement.pose for entry in others if settings.is_firm_runner_up(entry.evidence, self.evidence)]
+        return [entry for entry in others if settings.is_firm_runner_up(entry.evidence, self.evidence)]
+
+    def comparable(self, poses: Sequence[Pose], calibration: Calibration) -> list[Pose]:
+        """Those of some poses that the lines do not tell from the best; nor do they if a refinement has lost a pose.
+
+        The matcher is not asked: of exchangeable poses it chooses one. A pose that a candidate of the best group is
+        close to is no other pose.
+        """
+        best = self.candidates[0]
+        shares: dict[int, float] = defaultdict(float)  # by group
+        for entry, share in self._if_agreed(best, calibration):
+            shares[entry.group] += share
+        refined = stacked([entry.refinement.pose for entry in self.candidates])
+
+        def is_comparable(pose: Pose) -> bool:
+            rows = same_answers(refined, pose).nonzero()[:, 0].tolist()
+            groups = {self.candidates[row].group for row in rows}
+            others = sum(shares[group] for group in groups if group != best.group)
+            return not groups or others >= _COMPARABLE * shares[best.group]
+
+        return [pose for pose in poses if is_comparable(pose)]
+
+    def _if_agreed(self, best: AssessedCandidate, calibration: Calibration) -> list[tuple[AssessedCandidate, float]]:
+        """The candidates with their probabilities if the matcher agreed with each at least as much as with the best."""
+        agreement = best.evidence.matcher_agreement
+        evidence = [entry.evidence for entry in self.candidates]
+        agreed = [replace(facts, matcher_agreement=max(facts.matcher_agreement, agreement)) for facts in evidence]
+        weighing = weigh(agreed, [entry.group for entry in self.candidates], calibration)
+        return list(zip(self.candidates, weighing.probabilities, strict=True))
 
     def doubts(
-        self, accepted: Refinement, settings: JudgementSettings, calibration: Calibration, max_deficit: float
+        self, accepted: Refinement, settings: JudgementSettings, calibration: Calibration, family: FamilySettings
     ) -> list[Pose]:
         """Candidates that may cast doubt on an accepted one, gravest first, if the matcher agrees as much with them.
 
         Those may that many lines hold and that lack few; others if the accepted one would then not be sure enough.
         """
+
+        def lacks_few(evidence: Evidence) -> bool:
+            limit = family.max_deficit if settings.is_repetition(evidence) else family.max_runner_up_deficit
+            return settings.is_firm(evidence) and evidence.deficit <= limit
+
         own = next(entry for entry in self.candidates if entry.refinement is accepted)
-        agreement, group = own.evidence.matcher_agreement, own.group
-        evidence = [entry.evidence for entry in self.candidates]
-        agreed = [replace(facts, matcher_agreement=max(facts.matcher_agreement, agreement)) for facts in evidence]
-        probability = weigh(agreed, [entry.group for entry in self.candidates], calibration).probabilities
-        pairs = list(zip(self.candidates, probability, strict=True))
-        sure = sum(share for entry, share in pairs if entry.group == group) >= settings.min_confidence
-        others = sorted((pair for pair in pairs if pair[0].group != group), key=lambda pair: -pair[1])
+        pairs = self._if_agreed(own, calibration)
+        sure = sum(share for entry, share in pairs if entry.group == own.group) >= settings.min_confidence
+        others = sorted((pair for pair in pairs if pair[0].group != own.group), key=lambda pair: -pair[1])
         return [
             entry.refinement.pose
             for entry, share in others
-            if (settings.is_firm(entry.evidence) and entry.evidence.deficit <= max_deficit)
-            or (share >= _DOUBT and not sure)
+            if lacks_few(entry.evidence) or (share >= _DOUBT and not sure)
         ]
 
     def may_hide_another(self, settings: JudgementSettings, infinite: bool) -> bool:
@@ -197,5 +231,11 @@ def _groups(poses: Sequence[Pose]) -> list[int]:
 
 def same_answer(pose: Pose, other: Pose) -> bool:
     """Whether two normalized poses differ by no more than an error that counts as right, whichever of them is meant."""
-    cosine = (float((pose.rotation * other.rotation).sum()) - 1) / 2
-    return cosine > math.cos(_SAME_ANGLE) and float((pose.translation - other.translation).norm()) < _SAME_DISTANCE
+    return bool(same_answers(pose, other))
+
+
+def same_answers(poses: Pose, other: Pose) -> Bool[Tensor, " *h"]:
+    """The same for each of a batch of poses and another."""
+    cosine = ((poses.rotation * other.rotation).sum((-2, -1)) - 1) / 2
+    distance = (poses.translation - other.translation).norm(dim=-1)
+    return (cosine > math.cos(_SAME_ANGLE)) & (distance < _SAME_DISTANCE)

@@ -240,12 +240,13 @@ class JudgementSettings:
     min_runner_up_lines: int = 20  # that hold another pose in every direction: it is no chance, and the place repeats
     min_runner_up_stand_out: float = 12.0  # standard deviations above chance, of the same
     min_runner_up_agreement: float = 0.6  # of the matcher, over that with the best pose, of the same
+    min_repetition_lines: int = 50  # that hold it: a place that repeats itself, though the pose may explain less
     hiding_fraction: float = 0.4  # explained, below which an accepted pose may hide another from the matcher
 
     def __post_init__(self) -> None:
         check_fraction(self, "min_confidence", "clear_confidence", "longest_clear_confidence", "longest_clear_fraction")
         check_fraction(self, "min_runner_up_agreement", "hiding_fraction")
-        check_at_least(self, 1, "min_inliers", "min_infinite_inliers", "min_runner_up_lines")
+        check_at_least(self, 1, "min_inliers", "min_infinite_inliers", "min_runner_up_lines", "min_repetition_lines")
         check_positive(self, "min_runner_up_stand_out")
 
     def where(self, infinite: bool) -> JudgementSettings:
@@ -275,6 +276,10 @@ class JudgementSettings:
         return (
             evidence.lateral_support >= self.min_runner_up_lines and evidence.stand_out >= self.min_runner_up_stand_out
         )
+
+    def is_repetition(self, evidence: Evidence) -> bool:
+        """Whether a pose is held so firmly that the maps show the same shape twice, as mirrored flats are."""
+        return self.is_firm(evidence) and evidence.lateral_support >= self.min_repetition_lines
 
 
 @dataclass(frozen=True)

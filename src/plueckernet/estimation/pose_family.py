@@ -8,10 +8,11 @@ verified on both maps.
 Crops of a repeating structure overlap less under some members than under others: they explain fewer lines, but as
 large a fraction of those expected. The score prefers the largest overlap, which need not be the true one. Poses that
 a symmetry of a map gives are therefore members by their explained fraction, and so are firm runner-ups: other
-candidates that so many lines hold in all directions that the place must repeat itself, as mirrored flats do. All
-others are members by their score only. A pose that leaves many more lines unexplained than chance would is no member,
-however small their fraction: two percent of a drawing of a house are its doors. A candidate that explains as many
-lines as the best, but less of those expected, has been refined and compared with it: a smaller deficit excludes it.
+candidates that so many lines hold in all directions that the place must repeat itself, as mirrored flats do. The more
+lines hold one, the more it may leave unexplained. All others are members by their score only. A pose that leaves many
+more lines unexplained than chance would is no member, however small their fraction: two percent of a drawing of a house
+are its doors. A candidate that explains as many lines as the best, but less of those expected, has been refined and
+compared with it: a smaller deficit excludes it.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class FamilySettings:
     max_deficit: float = 4.0  # standard deviations of the number of explained lines, of the same
     max_candidate_deficit: float = 2.0  # the same of candidates that are members by their score
     max_runner_up_deficit: float = 1.5  # the same of firm runner-ups
+    max_repetition_deficit: float = 3.0  # the same of those that show that the place repeats itself
     max_members: int = 256
     rounds: int = 4  # of composing members with symmetries
     symmetry: SymmetrySettings = field(default_factory=SymmetrySettings)
@@ -54,7 +56,7 @@ class FamilySettings:
     def __post_init__(self) -> None:
         check_fraction(self, "min_score_ratio", "min_fraction_ratio", "min_explained_ratio")
         check_at_least(self, 1, "max_members", "rounds")
-        check_positive(self, "max_deficit", "max_candidate_deficit", "max_runner_up_deficit")
+        check_positive(self, "max_deficit", "max_candidate_deficit", "max_runner_up_deficit", "max_repetition_deficit")
 
     @property
     def of_candidates(self) -> _Limits:
@@ -65,6 +67,12 @@ class FamilySettings:
     def of_runner_ups(self) -> _Limits:
         """Those of candidates that many lines hold."""
         return replace(self.of_candidates, fraction=0.0, deficit=self.max_runner_up_deficit)
+
+    @property
+    def of_repetitions(self) -> _Limits:
+        """Those of candidates that so many lines hold that the place repeats itself."""
+        limit = self.max_repetition_deficit
+        return replace(self.of_runner_ups, score_deficit=limit, deficit=limit)
 
     @property
     def of_symmetries(self) -> _Limits:
@@ -108,11 +116,13 @@ def pose_family(
     scorer: MapScorer,
     settings: FamilySettings = FamilySettings(),
     runner_ups: Pose | None = None,
+    repetitions: Pose | None = None,
 ) -> PoseFamily:
     """All distinct poses that explain the cores of both maps as well as ``best`` does, up to ``max_members``.
 
     ``others`` is a batch of poses that may be members and whose motions from the best pose may be symmetries. Those of
-    them that many lines hold firmly are ``runner_ups``.
+    them that many lines hold firmly are ``runner_ups``, and those that so many hold that the place repeats itself are
+    ``repetitions``.
     """
     first = Pose(best.rotation[None], best.translation[None])
     search = _FamilySearch(first, maps, scorer, settings)
@@ -121,8 +131,9 @@ def pose_family(
     inner_motions, outer_motions = inverse @ others, others @ inverse
     source = self_symmetries(maps.source, maps.threshold, limits, inner_motions, scorer.against_itself(0))
     target = self_symmetries(maps.target, maps.threshold, limits, outer_motions, scorer.against_itself(1))
-    if runner_ups is not None:
-        search.extend(runner_ups, settings.of_runner_ups)
+    for poses, firm in ((runner_ups, settings.of_runner_ups), (repetitions, settings.of_repetitions)):
+        if poses is not None:
+            search.extend(poses, firm)
     search.extend(others, settings.of_candidates)
     frontier = search.members
     outer, inner = joined(target, frontier[1:] @ inverse), joined(source, inverse @ frontier[1:])

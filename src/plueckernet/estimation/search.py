@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from plueckernet.estimation.assessment import Assessment, assess, same_answer
+from plueckernet.estimation.assessment import AssessedCandidate, Assessment, assess, same_answer
 from plueckernet.estimation.candidates import Candidates, CandidateSettings, select_candidates
 from plueckernet.estimation.evidence import gather_evidence
 from plueckernet.estimation.hypotheses import HypothesisSettings, match_free_hypotheses, propose_poses
@@ -212,8 +212,7 @@ class PoseSearch:
             with self._stage("refine"):
                 refined = tuple(self._refined(candidates.poses, refined))
         with self._stage("judge"):
-            limits = settings.judgement, self._calibration, settings.family.max_runner_up_deficit
-            doubts = self._assessed(refined).doubts(best, *limits)
+            doubts = self._assessed(refined).doubts(best, settings.judgement, self._calibration, settings.family)
         if not doubts:
             return assessment
         with self._stage("match"):
@@ -233,7 +232,7 @@ class PoseSearch:
         """With all poses that a symmetry of either map makes exchangeable with the best one.
 
         In a field of poles a wrong pose explains nearly as much as a right one. That casts doubt on both, unless both
-        are of one family.
+        are of one family. A member that the lines make improbable is not exchangeable, unless many of them hold it.
         """
         enough = self._settings.judgement.min_confidence
         doubtful = assessment.weighing.presence < enough
@@ -241,22 +240,28 @@ class PoseSearch:
             return assessment
         poses = stacked([candidate.refinement.pose for candidate in assessment.candidates])
         with self._stage("judge"):
-            runner_ups = assessment.runner_ups(self._settings.judgement)
-            family = pose_family(
-                poses[0],
-                poses[1:],
-                self._maps,
-                self._map_scorer,
-                self._settings.family,
-                stacked(runner_ups) if runner_ups else None,
-            )
-            members = self._allowed([family.poses[row] for row in range(1, len(family))])
-            if all(same_answer(member, poses[0]) for member in members):
+            firm = assessment.runner_ups(self._settings.judgement)
+            members = self._allowed(self._family(poses, firm))
+            others = [member for member in members if not same_answer(member, poses[0])]
+            if not others:
                 return assessment
             if doubtful:
                 self._crowd = 0.0
-            shared = self._assessed(self._refined_family(members, assessment.refined)).exchangeable(1 + len(members))
+            weighed = self._assessed(self._refined_family(members, assessment.refined))
+            held = [pose for pose in others if any(same_answer(pose, entry.refinement.pose) for entry in firm)]
+            alike = [pose for pose in weighed.comparable(others, self._calibration) if pose not in held]
+            shared = weighed.exchangeable(1 + len(held) + len(alike))
             return assessment if shared.weighing.presence < enough else shared
+
+    def _family(self, poses: Pose, firm: Sequence[AssessedCandidate]) -> list[Pose]:
+        """The other members of the family of the first pose, of candidates of which some are held firmly."""
+        repetitions = [entry for entry in firm if self._settings.judgement.is_repetition(entry.evidence)]
+        held = (
+            stacked([entry.refinement.pose for entry in entries]) if entries else None
+            for entries in (firm, repetitions)
+        )
+        family = pose_family(poses[0], poses[1:], self._maps, self._map_scorer, self._settings.family, *held)
+        return [family.poses[row] for row in range(1, len(family))]
 
     def _allowed(self, poses: list[Pose]) -> list[Pose]:
         """Without those that tilt the vertical, where that is known; turns about it may be inaccurate by a little."""
