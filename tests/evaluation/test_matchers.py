@@ -105,9 +105,10 @@ def test_the_confidence_is_calibrated_from_registrations(tmp_path, capsys, monke
     assert run("confidence", "--matcher=descriptors", "--pairs=2", f"--out={tmp_path}") == 0
     values = read_result(tmp_path / "confidence_descriptors.json", "confidence_descriptors", ConfidenceValues).values
     assert 0 < values.right.count < values.right.total <= 12
-    used = {*values.calibration.presence, *values.calibration.choice}
-    assert {"constant", "inliers", "crowd_ratio", "deficit", "rotation_deviation"} < used
-    assert used.isdisjoint(MATCH_EVIDENCE)  # descriptors have no probabilities
+    presence, choice = set(values.calibration.presence), set(values.calibration.choice)
+    assert {"constant", "inliers", "crowd_ratio", "rotation_deviation", "matcher_agreement"} < presence
+    assert "deficit" in choice
+    assert choice.isdisjoint(MATCH_EVIDENCE)  # the probabilities of like lines are alike
     assert "held-out half" in capsys.readouterr().out
 
 

@@ -160,11 +160,16 @@ def evaluate_confidence(
 
 
 def features_of(matcher: str, features: FeatureNames = FEATURES) -> FeatureNames:
-    """What a calibration uses; the probabilities of descriptors say nothing about a pose, the lines must say more."""
+    """What a calibration uses.
+
+    The probabilities of descriptors do not tell which pose is right: like lines have like ones. The fraction that agrees
+    with the best pose tells whether any is; for the rest the lines must say more.
+    """
     if matcher != "descriptors":
         return features
     own = features.without(*MATCH_EVIDENCE)
-    return replace(own, presence=tuple(dict.fromkeys((*own.presence, "chance_lines", "explained_fraction"))))
+    more = ("chance_lines", "explained_fraction", "matcher_agreement")
+    return replace(own, presence=tuple(dict.fromkeys((*own.presence, *more))))
 
 
 def _with_upright(values: ConfidenceValues, matcher: str, runner: Runner, data: CalibrationData) -> ConfidenceValues:
