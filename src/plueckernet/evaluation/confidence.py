@@ -162,8 +162,8 @@ def evaluate_confidence(
 def features_of(matcher: str, features: FeatureNames = FEATURES) -> FeatureNames:
     """What a calibration uses.
 
-    The probabilities of descriptors do not tell which pose is right: like lines have like ones. The fraction that agrees
-    with the best pose tells whether any is; for the rest the lines must say more.
+    The probabilities of descriptors do not tell which pose is right: like lines have like ones. The fraction that
+    agrees with the best pose tells whether any is; for the rest the lines must say more.
     """
     if matcher != "descriptors":
         return features
