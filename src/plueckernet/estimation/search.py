@@ -248,19 +248,19 @@ class PoseSearch:
             if doubtful:
                 self._crowd = 0.0
             weighed = self._assessed(self._refined_family(members, assessment.refined))
-            held = [pose for pose in others if any(same_answer(pose, entry.refinement.pose) for entry in firm)]
-            alike = [pose for pose in weighed.comparable(others, self._calibration) if pose not in held]
-            shared = weighed.exchangeable(1 + len(held) + len(alike))
+            repeated = [pose for pose in others if any(same_answer(pose, entry.refinement.pose) for entry in firm)]
+            alike = [pose for pose in weighed.comparable(others, self._calibration) if pose not in repeated]
+            shared = weighed.exchangeable(1 + len(repeated) + len(alike))
             return assessment if shared.weighing.presence < enough else shared
 
     def _family(self, poses: Pose, firm: Sequence[AssessedCandidate]) -> list[Pose]:
-        """The other members of the family of the first pose, of candidates of which some are held firmly."""
+        """The other members of the family of the first pose; ``firm`` are candidates that many lines hold."""
         repetitions = [entry for entry in firm if self._settings.judgement.is_repetition(entry.evidence)]
-        held = (
+        batches = (
             stacked([entry.refinement.pose for entry in entries]) if entries else None
             for entries in (firm, repetitions)
         )
-        family = pose_family(poses[0], poses[1:], self._maps, self._map_scorer, self._settings.family, *held)
+        family = pose_family(poses[0], poses[1:], self._maps, self._map_scorer, self._settings.family, *batches)
         return [family.poses[row] for row in range(1, len(family))]
 
     def _allowed(self, poses: list[Pose]) -> list[Pose]:
