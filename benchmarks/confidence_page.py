@@ -11,13 +11,16 @@ from plueckernet.evaluation.acceptance_rows import acceptance_rows, offender_lin
 from plueckernet.evaluation.acceptance_values import AcceptanceValues
 from plueckernet.evaluation.confidence import ConfidenceValues, RealReliability
 from plueckernet.evaluation.confidence_figure import LABELS, reliability_figure
+from plueckernet.evaluation.crop_results import OVERLAPS, CropValues
 from plueckernet.evaluation.documents import read_result
 from plueckernet.evaluation.plots import save_figure, style
 from plueckernet.evaluation.rates import percent
 from plueckernet.evaluation.reliability import Reliability
+from plueckernet.evaluation.result_rows import combined
 
 MATCHERS = ("invariant", "descriptors", "pluecker-indoor", "pluecker-outdoor")
 FIGURE = Path("images", "confidence")  # from the folder of the page
+FRESH = "fresh/crops_invariant"  # crops that nothing was designed on
 _NOT_MEASURED = "Not measured yet."
 
 
@@ -29,6 +32,18 @@ def confidences() -> dict[str, ConfidenceValues]:
         for matcher, name in names.items()
         if (RESULTS / f"{name}.json").exists()
     }
+
+
+def fresh_crops() -> Iterator[str]:
+    """Crops of another draw by the fraction of lines in common."""
+    totals = read_result(RESULTS / f"{FRESH}.json", Path(FRESH).name, CropValues).values.totals
+    yield "| in common | right | right and called a success | wrong and called a success |"
+    yield "|:---|---:|---:|---:|"
+    for (low, high), cell in zip(OVERLAPS, totals, strict=True):
+        found = cell.summary
+        yield f"| {low:g} to {high:g} | {found.right} | {found.right_and_accepted} | {found.false_success_text} |"
+    found = combined([cell.summary for cell in totals])
+    yield f"| all | {found.right} | {found.right_and_accepted} | {found.false_success_text} |"
 
 
 def calibration() -> Iterator[str]:

@@ -268,6 +268,7 @@ TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[], Iterator[str]]]] = {
     "calibration": ("reliability.md", _CONFIDENCES, confidence_page.calibration),
     "kinds": ("reliability.md", _CONFIDENCES[:2], confidence_page.kinds),
     "acceptance": ("reliability.md", _ACCEPTANCES, confidence_page.accepted),
+    "fresh_crops": ("reliability.md", (confidence_page.FRESH,), confidence_page.fresh_crops),
     "min_confidence": ("reliability.md", ("min_confidence",), min_confidence),
     "cold_start": ("start.md", ("cold_start",), cold_start),
     "how_tos": ("start.md", ("how_tos",), how_tos),
