@@ -144,22 +144,23 @@ def _weighted(weights: Mapping[str, float], evidence: Evidence) -> float:
 #: Of matches without meaningful probabilities; also used, and reported as uncalibrated, where a matcher has none.
 DESCRIPTOR_CALIBRATION = Calibration(
     presence={
-        "constant": -2.013,
-        "inliers": 1.823,
-        "smaller_explained": 0.256,
-        "crowd_ratio": -8.249,
-        "lateral_support": -0.967,
-        "rotation_deviation": -1.062,
-        "chance_lines": -0.886,
-        "explained_fraction": 2.418,
+        "constant": 1.285,
+        "inliers": 1.881,
+        "smaller_explained": -0.013,
+        "crowd_ratio": -10.488,
+        "lateral_support": -1.407,
+        "rotation_deviation": -1.23,
+        "chance_lines": -0.674,
+        "explained_fraction": 2.636,
+        "matcher_agreement": 0.966,
     },
     choice={
-        "stand_out": 2.121,
-        "runner_up_ratio": -0.813,
-        "deficit": -1.423,
-        "chance_lines": -2.246,
-        "lateral_support": 1.249,
-        "rotation_deviation": -1.647,
+        "stand_out": 1.07,
+        "lead": -1.88,
+        "deficit": -1.275,
+        "chance_lines": -2.908,
+        "lateral_support": 1.189,
+        "rotation_deviation": -1.678,
     },
     fitted_on=(
         "real maps: neighbouring crops, sparse and dense, pieces, tiny, repeated and unrelated maps;"
@@ -167,51 +168,53 @@ DESCRIPTOR_CALIBRATION = Calibration(
     ),
     upright=Calibration(
         presence={
-            "constant": -0.919,
-            "inliers": 1.38,
-            "smaller_explained": 1.424,
-            "crowd_ratio": -10.441,
-            "lateral_support": -0.082,
-            "rotation_deviation": -0.949,
-            "chance_lines": -0.27,
-            "explained_fraction": 2.04,
+            "constant": 1.613,
+            "inliers": 1.435,
+            "smaller_explained": 0.904,
+            "crowd_ratio": -9.331,
+            "lateral_support": 0.108,
+            "rotation_deviation": -0.773,
+            "chance_lines": -1.138,
+            "explained_fraction": 2.314,
+            "matcher_agreement": 0.643,
         },
         choice={
-            "stand_out": 1.714,
-            "runner_up_ratio": -0.88,
-            "deficit": -0.919,
-            "chance_lines": -3.621,
-            "lateral_support": 0.769,
-            "rotation_deviation": -0.877,
+            "stand_out": 0.765,
+            "lead": -2.195,
+            "deficit": -0.782,
+            "chance_lines": -4.364,
+            "lateral_support": 0.968,
+            "rotation_deviation": -0.858,
         },
         fitted_on=(
-            "real maps, vertical known: neighbouring crops, sparse and dense, pieces, tiny and unrelated maps;"
-            " 666 pairs"
+            "real maps, vertical known: neighbouring crops, sparse and dense, pieces, tiny and unrelated"
+            " maps; 666 pairs"
         ),
     ),
     infinite=Calibration(
         presence={
-            "constant": 4.286,
-            "inliers": 1.533,
-            "smaller_explained": 5.611,
-            "crowd_ratio": -10.717,
-            "lateral_support": 1.514,
-            "rotation_deviation": -0.484,
-            "stand_out": -1.753,
-            "chance_lines": -2.25,
-            "explained_fraction": -1.621,
+            "constant": 15.213,
+            "inliers": 1.06,
+            "smaller_explained": 4.442,
+            "crowd_ratio": -8.8,
+            "lateral_support": 1.428,
+            "rotation_deviation": -0.429,
+            "stand_out": -1.704,
+            "chance_lines": -2.131,
+            "explained_fraction": -1.214,
+            "matcher_agreement": 3.417,
         },
         choice={
-            "stand_out": 2.19,
-            "runner_up_ratio": -1.265,
-            "deficit": -1.18,
-            "chance_lines": 1.273,
-            "lateral_support": 1.437,
-            "rotation_deviation": -1.398,
+            "stand_out": 0.147,
+            "lead": -4.412,
+            "deficit": -1.088,
+            "chance_lines": 0.926,
+            "lateral_support": 0.984,
+            "rotation_deviation": -1.13,
         },
         fitted_on=(
-            "lines without ends: random parts of synthetic scenes, from overlap 0.7 to 0.07 and up to 10° of"
-            " noise, any motion; real sparse and dense maps and pieces; unrelated maps; 1559 pairs"
+            "lines without ends: random parts of synthetic scenes, from overlap 0.7 to 0.07 and up to 10°"
+            " of noise, any motion; real sparse and dense maps and pieces; unrelated maps; 1559 pairs"
         ),
     ),
 )
