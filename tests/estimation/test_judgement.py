@@ -73,7 +73,7 @@ def test_more_evidence_is_more_confidence(calibration):
     presence = calibration.presence_probability
     assert presence(replace(base, inliers=40)) > presence(base)
     assert presence(replace(base, crowd_ratio=0.8)) < presence(base)
-    assert presence(replace(base, smaller_explained=0.9)) > presence(base)
+    assert presence(replace(base, smaller_explained=0.9, explained_fraction=0.9)) > presence(base)
     agreeing = presence(replace(base, matcher_agreement=0.9))
     assert agreeing > presence(base) if "matcher_agreement" in calibration.presence else agreeing == presence(base)
     assert calibration.preference(replace(base, stand_out=20.0)) > calibration.preference(base)
