@@ -37,13 +37,11 @@ def confidences() -> dict[str, ConfidenceValues]:
 def fresh_crops() -> Iterator[str]:
     """Crops of another draw by the fraction of lines in common."""
     totals = read_result(RESULTS / f"{FRESH}.json", Path(FRESH).name, CropValues).values.totals
+    bands = {f"{low:g} to {high:g}": cell.summary for (low, high), cell in zip(OVERLAPS, totals, strict=True)}
     yield "| in common | right | right and called a success | wrong and called a success |"
     yield "|:---|---:|---:|---:|"
-    for (low, high), cell in zip(OVERLAPS, totals, strict=True):
-        found = cell.summary
-        yield f"| {low:g} to {high:g} | {found.right} | {found.right_and_accepted} | {found.false_success_text} |"
-    found = combined([cell.summary for cell in totals])
-    yield f"| all | {found.right} | {found.right_and_accepted} | {found.false_success_text} |"
+    for name, summary in (bands | {"all": combined(list(bands.values()))}).items():
+        yield f"| {name} | {summary.right} | {summary.right_and_accepted} | {summary.false_success_text} |"
 
 
 def calibration() -> Iterator[str]:
