@@ -147,6 +147,7 @@ class Assessment:
         """
 
         def lacks_few(evidence: Evidence) -> bool:
+            # Asking costs little, and the family has the last word: here the deficit is that of the smaller map alone.
             limit = family.max_deficit if settings.is_repetition(evidence) else family.max_runner_up_deficit
             return settings.is_firm(evidence) and evidence.deficit <= limit
 
