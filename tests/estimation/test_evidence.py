@@ -6,9 +6,10 @@ from dataclasses import replace
 import torch
 
 from plueckernet import register
-from plueckernet.data.protocols import AnyProtocol, Noise
-from plueckernet.estimation.evidence import MATCH_EVIDENCE, Evidence, MatchSupport, compared
+from plueckernet.data.protocols import AnyProtocol, Noise, ScanProtocol
+from plueckernet.estimation.evidence import MATCH_EVIDENCE, Evidence, MatchSupport, coincide_whole, compared
 from plueckernet.evaluation.datasets import StandIn
+from plueckernet.geometry import LineSet
 
 
 def test_the_matches_that_stand_out_most_tell_the_agreement():
@@ -79,3 +80,22 @@ def test_evidence_of_nothing_is_zero():
     nothing = Evidence.nothing()
     assert nothing.runner_up_ratio is None
     assert all(getattr(nothing, name) == 0 for name in (*MATCH_EVIDENCE, "inliers", "rotation_deviation"))
+
+
+def test_segments_coincide_as_a_whole_if_both_ends_do():
+    """A shift, another length, and a short segment whose ends are close anyway."""
+    along = torch.tensor([0.0, 0.05, 0.3, 0.0, 0.05])
+    source = torch.tensor([1.0, 1.0, 1.0, 1.0, 0.1])
+    target = torch.tensor([1.0, 0.95, 1.0, 0.5, 0.1])
+    assert coincide_whole(along, source, target, 0.1).tolist() == [True, True, False, False, False]
+    assert not coincide_whole(along, source, target, 0.04)[1]  # both ends of it differ by 0.1 at most
+
+
+def test_lines_that_end_at_the_same_places_are_counted():
+    pair = StandIn("indoor", 3, 3).pair(ScanProtocol(overlap=0.5), 0)
+    evidence = register(pair.source, pair.target).evidence
+    ends = torch.lerp(pair.source.endpoints, pair.source.endpoints.flip(1), 0.2)
+    cut = LineSet.from_segments(ends)
+    assert 0.1 * evidence.inliers < evidence.whole_lines <= evidence.inliers
+    assert register(cut, pair.target).evidence.whole_lines < 0.5 * evidence.whole_lines
+    assert register(pair.source.infinite(), pair.target.infinite()).evidence.whole_lines == 0

@@ -43,6 +43,7 @@ GOOD = Evidence(
     runner_up_ratio=0.3,
     deficit=0.0,
     lateral_support=30.0,
+    whole_lines=40,
     rotation_deviation=0.002,
     matcher_agreement=0.5,
     matched_lines=40.0,

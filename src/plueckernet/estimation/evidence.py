@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from plueckernet.estimation.maps import MapPair
@@ -19,6 +19,8 @@ from plueckernet.geometry.pose import Pose, stacked
 
 _PRIOR_MATCHES = 10.0  # that are added to those of the matcher: matches of less than a few lines say little
 _PRIOR_AGREEMENT = 0.03  # the fraction of them that coincides
+_WHOLE_FRACTION = 0.1  # of the longer of two segments, by which their ends may differ if they coincide as a whole
+_WHOLE_DISTANCES = 2.0  # the same in inlier distances
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Evidence:
     deficit: float  # lines of the smaller map that are explained fewer than if the fraction were that of the best
     # score, in standard deviations
     lateral_support: float  # inliers across the direction that most of them are parallel to
+    whole_lines: int  # inliers that coincide from end to end; none of lines without ends
     rotation_deviation: float  # rad; standard deviation of the rotation about the axis that the inliers hold least
     matcher_agreement: float  # fraction of the matcher's probability on pairs that coincide, less than that of few
     # matches; of all that were made, of the maps or of parts, those count that stand out most from the shifted pose
@@ -48,7 +51,7 @@ class Evidence:
     @classmethod
     def nothing(cls) -> Evidence:
         """The evidence when no pose was found."""
-        return Evidence(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, None, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        return Evidence(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, None, 0.0, 0.0, 0, 0.0, 0.0, 0.0, 0.0)
 
 
 def gather_evidence(
@@ -68,9 +71,8 @@ def gather_evidence(
     expected = (explained.expected_source, explained.expected_target)[smaller].tolist()
     deviations = rotation_deviation(torch.stack([candidate.refinement.covariance for candidate in refined])).tolist()
     evidence, fraction = [], explained.fraction.tolist()
-    for row, (candidate, fractions, lateral) in enumerate(
-        zip(refined, _fractions(explained), _lateral_supports(refined, maps), strict=True)
-    ):
+    supports, whole = _lateral_supports(refined, maps), [_whole_lines(candidate, maps) for candidate in refined]
+    for row, (candidate, fractions) in enumerate(zip(refined, _fractions(explained), strict=True)):
         evidence.append(
             Evidence(
                 inliers=len(candidate.refinement.matches),
@@ -85,7 +87,8 @@ def gather_evidence(
                 crowd_ratio=0.0,
                 runner_up_ratio=None,
                 deficit=0.0,
-                lateral_support=lateral,
+                lateral_support=supports[row],
+                whole_lines=whole[row],
                 rotation_deviation=deviations[row],
                 **{name: values[row] for name, values in support.items()},
             )
@@ -150,6 +153,32 @@ def _lateral_supports(refined: Sequence[RefinedCandidate], maps: MapPair) -> lis
     """Of the inliers of each candidate."""
     directions = maps.target.lines.direction
     return [lateral_support(directions[candidate.refinement.matches[:, 1]]) for candidate in refined]
+
+
+def _whole_lines(candidate: RefinedCandidate, maps: MapPair) -> int:
+    """Inliers of a candidate that coincide from end to end."""
+    if maps.are_infinite:
+        return 0
+    rows, target = candidate.refinement.matches.mT, maps.target
+    shift = target.anchor[rows[1]] - candidate.refinement.pose @ maps.source.anchor[rows[0]]
+    along = (shift * target.lines.direction[rows[1]]).sum(-1)
+    halves = maps.source.segment_half_length[rows[0]], target.segment_half_length[rows[1]]
+    return int(coincide_whole(along, *halves, maps.threshold.distance).sum())
+
+
+def coincide_whole(
+    along: Float[Tensor, " *k"],
+    source_half: Float[Tensor, " *k"],
+    target_half: Float[Tensor, " *k"],
+    distance: float | Float[Tensor, " *#k"],
+) -> Bool[Tensor, " *k"]:
+    """Whether both ends of two segments on one line coincide, from their half lengths and the shift of their midpoints.
+
+    Houses of a row have edges on common lines, but these rarely end at the same places.
+    """
+    apart = along.abs() + (source_half - target_half).abs()  # of the ends that are farther apart
+    near = apart <= 2 * _WHOLE_FRACTION * torch.maximum(source_half, target_half)
+    return near & (apart <= _WHOLE_DISTANCES * distance)
 
 
 def rotation_deviation(covariance: Float[Tensor, "*h 6 6"]) -> Float[Tensor, " *h"]:

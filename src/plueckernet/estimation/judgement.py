@@ -54,6 +54,7 @@ FEATURES: dict[str, Callable[[Evidence], float]] = {
     "chance_lines": lambda evidence: math.log1p(evidence.chance_lines),
     "deficit": lambda evidence: min(max(evidence.deficit, -_MAX_DEFICIT), _MAX_DEFICIT),
     "lateral_support": lambda evidence: math.log1p(evidence.lateral_support),
+    "whole_lines": lambda evidence: math.log1p(evidence.whole_lines),
     "rotation_deviation": lambda evidence: math.log(max(evidence.rotation_deviation, _MIN_ROTATION_DEVIATION)),
     "matcher_agreement": lambda evidence: math.log(evidence.matcher_agreement + _MIN_AGREEMENT),
     "matched_lines": lambda evidence: math.log1p(evidence.matched_lines),

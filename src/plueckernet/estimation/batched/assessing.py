@@ -34,9 +34,9 @@ def assessed_pairs(
     along = torch.linalg.eigvalsh(looked_at.directions)[..., -1]
     lateral = (looked_at.inliers - along).clamp_min(0).tolist()
     names = ["mask", "score", "stand_out", "chance_lines", "explained_fraction", "source_explained", "target_explained"]
-    names += ["expected_source", "expected_target", "rotation_deviation", *MATCH_EVIDENCE]
+    names += ["expected_source", "expected_target", "rotation_deviation", "inliers", "whole_lines", *MATCH_EVIDENCE]
     values: dict[str, Any] = {name: getattr(looked_at, name).tolist() for name in names}
-    values |= {"inliers": looked_at.inliers.tolist(), "lateral": lateral, "crowd": looked_at.crowd.tolist()}
+    values |= {"lateral": lateral, "crowd": looked_at.crowd.tolist()}
     poses = looked_at.poses
     return [
         _assessed({name: value[row] for name, value in values.items()}, poses[row], counts[row], calibration)
@@ -68,6 +68,7 @@ def _assessed(
                 runner_up_ratio=None,
                 deficit=0.0,
                 lateral_support=values["lateral"][column],
+                whole_lines=values["whole_lines"][column],
                 rotation_deviation=values["rotation_deviation"][column],
                 **{name: values[name][column] for name in MATCH_EVIDENCE},
             )

@@ -22,7 +22,7 @@ from plueckernet.estimation.batched.residuals import Thresholds
 from plueckernet.estimation.batched.scoring import BatchedRowScorer
 from plueckernet.estimation.batched.verification import BatchedMapScorer
 from plueckernet.estimation.distinct import Distinctness
-from plueckernet.estimation.evidence import MATCH_EVIDENCE, MatchSupport, rotation_deviation
+from plueckernet.estimation.evidence import MATCH_EVIDENCE, MatchSupport, coincide_whole, rotation_deviation
 from plueckernet.estimation.settings import RegistrationSettings, RoundSettings
 from plueckernet.estimation.verification import shifted_poses
 from plueckernet.geometry.pose import Pose
@@ -48,6 +48,7 @@ class LookedAt:
     matched_lines: Float[Tensor, "b c"]
     chance_matches: Float[Tensor, "b c"]
     inliers: Int[Tensor, "b c"]
+    whole_lines: Int[Tensor, "b c"]
     directions: Float[Tensor, "b c 3 3"]  # sum of outer products over the inliers, for the lateral support
     crowd: Float[Tensor, " b"]
     regular: Bool[Tensor, " b"]  # False: a motion was not determined; to be registered by itself
@@ -145,6 +146,7 @@ class BatchedSearch:
             starts[pair, column], maps, Thresholds.of(self.maps.distance[pair], self.maps.angle), brief
         )
         direction = take_rows(maps.target.direction, refined.rows[1]) * refined.inlier[..., None]
+        whole = _are_whole(refined, maps, self.maps.distance[pair, None])
 
         def placed(values: Tensor, others: Tensor) -> Tensor:
             result = others.clone()
@@ -160,6 +162,7 @@ class BatchedSearch:
             placed(refined.determined, torch.ones_like(mask)),
             placed(rotation_deviation(refined.covariance), torch.zeros_like(starts.rotation[..., 0, 0])),
             placed(refined.inlier.sum(-1), torch.zeros_like(mask, dtype=torch.long)),
+            placed((refined.inlier & whole).sum(-1), torch.zeros_like(mask, dtype=torch.long)),
             placed(direction.mT @ direction, torch.zeros_like(starts.rotation)),
         )
 
@@ -189,6 +192,7 @@ class BatchedSearch:
             support.matched_lines,
             support.chance_matches,
             candidates.inliers.gather(1, order),
+            candidates.whole_lines.gather(1, order),
             take_rows(candidates.directions.flatten(2), order).unflatten(2, (3, 3)),
             crowd,
             candidates.determined.all(1),
@@ -205,14 +209,15 @@ class _Candidates:
     determined: Bool[Tensor, "b c"]
     rotation_deviation: Float[Tensor, "b c"]
     inliers: Int[Tensor, "b c"]
+    whole_lines: Int[Tensor, "b c"]
     directions: Float[Tensor, "b c 3 3"]  # sum of outer products over the inliers
 
     @classmethod
     def of(cls, looked_at: LookedAt) -> _Candidates:
         """Those of an earlier round."""
         determined = looked_at.regular[:, None].expand_as(looked_at.mask)
-        counts = looked_at.rotation_deviation, looked_at.inliers, looked_at.directions
-        return _Candidates(looked_at.poses, looked_at.poses, looked_at.mask, determined, *counts)
+        facts = (getattr(looked_at, name) for name in _FACTS)
+        return _Candidates(looked_at.poses, looked_at.poses, looked_at.mask, determined, *facts)
 
     def followed_by(self, others: _Candidates) -> _Candidates:
         """These and then others."""
@@ -220,10 +225,25 @@ class _Candidates:
             Pose(torch.cat([a.rotation, b.rotation], 1), torch.cat([a.translation, b.translation], 1))
             for a, b in ((self.starts, others.starts), (self.poses, others.poses))
         )
-        names = ("supported", "determined", "rotation_deviation", "inliers", "directions")
+        names = ("supported", "determined", *_FACTS)
         return _Candidates(
             starts, poses, *(torch.cat([getattr(self, name), getattr(others, name)], 1) for name in names)
         )
+
+
+_FACTS = ("rotation_deviation", "inliers", "whole_lines", "directions")  # of a candidate, that a later round keeps
+
+
+def _are_whole(refined: BatchedRefinement, maps: PosedMaps, distance: Float[Tensor, "q 1"]) -> Bool[Tensor, "q p"]:
+    """Which close pairs coincide from end to end; none of lines without ends."""
+    source, target = (
+        side.rows(rows, refined.inlier) for side, rows in zip((maps.source, maps.target), refined.rows, strict=True)
+    )
+    if source.half_length is None or target.half_length is None:
+        return torch.zeros_like(refined.inlier)
+    moved = source.anchor @ refined.poses.rotation.mT + refined.poses.translation[:, None]
+    along = ((target.anchor - moved) * target.direction).sum(-1)
+    return coincide_whole(along, source.half_length, target.half_length, distance)
 
 
 def _match_support(poses: Pose, mask: Bool[Tensor, "b c"], scorers: Sequence[BatchedRowScorer]) -> MatchSupport:
