@@ -103,7 +103,7 @@ def test_the_page_is_complete(result, pair) -> None:
         "Registered", "monday.obj", "friday.txt", verdict(result).sentence, "confidence is above 0.99", "3σ ellipsoid",
         "Command", "plueckernet register monday.obj friday.txt", "source: 1 left out", "Settings and versions",
         "torch", "judge", "Poses compared", "inlier threshold", "score above chance", "explained fraction",
-        "runner-up score ratio", "lateral support", "matcher agreement",
+        "runner-up score ratio", "lateral support", "whole lines", "matcher agreement",
     ):  # fmt: skip
         assert text in tags.text, text
     assert "{{" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)

@@ -194,6 +194,8 @@ def _evidence(result: RegistrationResult, about: About) -> str:
         ("rotation", f"{math.degrees(evidence.rotation_deviation):.2g}° standard deviation about the weakest axis"),
         ("matcher agreement", f"{percent(evidence.matcher_agreement)} of the match probability is on inliers"),
     ]
+    if evidence.whole_lines:  # none of lines without ends
+        rows.append(("whole lines", f"{evidence.whole_lines:,} of the inliers coincide from end to end"))
     if len(result.inliers):
         rows.append(("noise", noise_words(result.noise)))
     rows += [("note", note) for note in about.notes]
