@@ -14,7 +14,7 @@ from plueckernet.errors import InputError
 from plueckernet.estimation.evidence import MATCH_EVIDENCE
 from plueckernet.estimation.judgement import Calibration
 from plueckernet.estimation.settings import RegistrationSettings
-from plueckernet.evaluation.confidence import ConfidenceValues, write_calibration
+from plueckernet.evaluation.confidence import ConfidenceValues, features_of, write_calibration
 from plueckernet.evaluation.crop_pairs import fingerprint, read_pairs, write_pairs
 from plueckernet.evaluation.crop_results import OVERLAPS, CropValues
 from plueckernet.evaluation.crops import fallen_short, sample_crops
@@ -132,3 +132,12 @@ def test_a_calibration_goes_onto_the_card(tmp_path):
 
 def test_answers_do_not_depend_on_unit_and_place():
     assert max(changes().values()) < 1e-6
+
+
+def test_ends_count_where_lines_have_them_and_a_network_matches_them():
+    used = [{*features.choice, *features.presence} for features in map(features_of, ("invariant", "descriptors"))]
+    assert ["whole_lines" in names for names in used] == [True, False]
+    for matcher in ("invariant", "descriptors"):
+        infinite = features_of(matcher, infinite=True)
+        assert "whole_lines" not in {*infinite.choice, *infinite.presence}
+        assert "lateral_support" in infinite.choice

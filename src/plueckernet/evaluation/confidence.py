@@ -156,7 +156,8 @@ def evaluate_confidence(
     rows = _synthetic(method, PROTOCOLS[loaded.frame], runner, data.pairs)
     rows += _real(method, RealPairs(PairKind.NEIGHBOURS, data.maps), tuple(PairKind), runner, data) if data.maps else []
     name = Path(matcher).stem
-    values = calibrated(name, rows, features_of(matcher), FITTED_ON[loaded.frame])
+    without_ends = loaded.frame is MatchFrame.ORIGINAL  # as the paper's protocol has them
+    values = calibrated(name, rows, _ANY_FEATURES if without_ends else features_of(matcher), FITTED_ON[loaded.frame])
     if data.maps:
         values = _with_upright(values, matcher, runner, data)
         values = _with_infinite(values, matcher, runner, data)
@@ -165,7 +166,7 @@ def evaluate_confidence(
     return ResultDocument(f"confidence_{name}", sources.to_dict(), values)
 
 
-def features_of(matcher: str, features: FeatureNames = FEATURES) -> FeatureNames:
+def features_of(matcher: str, infinite: bool = False) -> FeatureNames:
     """What a calibration uses.
 
     The probabilities of descriptors do not tell which pose is right: like lines have like ones. The fraction that
@@ -173,8 +174,8 @@ def features_of(matcher: str, features: FeatureNames = FEATURES) -> FeatureNames
     end to end did not improve these calibrations on places left out.
     """
     if matcher != "descriptors":
-        return features
-    own = (_ANY_FEATURES if features is FEATURES else features).without(*MATCH_EVIDENCE)
+        return INFINITE_FEATURES if infinite else FEATURES
+    own = (INFINITE_FEATURES if infinite else _ANY_FEATURES).without(*MATCH_EVIDENCE)
     more = ("chance_lines", "explained_fraction", "matcher_agreement")
     return replace(own, presence=tuple(dict.fromkeys((*own.presence, *more))))
 
@@ -194,7 +195,7 @@ def _with_infinite(values: ConfidenceValues, matcher: str, runner: Runner, data:
     method, pairs = uncalibrated_method(matcher), RealPairs(PairKind.NEIGHBOURS, data.maps, infinite=True)
     rows = _synthetic(method, INFINITE_PROTOCOLS, runner, data.pairs, _INFINITE_SEED)
     rows += _real(method, pairs, INFINITE_KINDS, runner, data)
-    features = features_of(matcher, INFINITE_FEATURES)
+    features = features_of(matcher, infinite=True)
     made = special_calibration(rows, features, INFINITE_FITTED_ON, favoured=SYNTHETIC, infinite=True)
     if made is None:
         return values

@@ -236,14 +236,13 @@ _FACTS = ("rotation_deviation", "inliers", "whole_lines", "directions")  # of a 
 
 def _are_whole(refined: BatchedRefinement, maps: PosedMaps, distance: Float[Tensor, "q 1"]) -> Bool[Tensor, "q p"]:
     """Which close pairs coincide from end to end; none of lines without ends."""
-    source, target = (
-        side.rows(rows, refined.inlier) for side, rows in zip((maps.source, maps.target), refined.rows, strict=True)
-    )
-    if source.half_length is None or target.half_length is None:
+    source_half, target_half = maps.source.half_length, maps.target.half_length
+    if source_half is None or target_half is None:
         return torch.zeros_like(refined.inlier)
-    moved = source.anchor @ refined.poses.rotation.mT + refined.poses.translation[:, None]
-    along = ((target.anchor - moved) * target.direction).sum(-1)
-    return coincide_whole(along, source.half_length, target.half_length, distance)
+    poses, (source, target) = refined.poses, refined.rows
+    moved = take_rows(maps.source.anchor, source) @ poses.rotation.mT + poses.translation[:, None]
+    along = ((take_rows(maps.target.anchor, target) - moved) * take_rows(maps.target.direction, target)).sum(-1)
+    return coincide_whole(along, source_half.gather(1, source), target_half.gather(1, target), distance)
 
 
 def _match_support(poses: Pose, mask: Bool[Tensor, "b c"], scorers: Sequence[BatchedRowScorer]) -> MatchSupport:
