@@ -43,6 +43,7 @@ def assert_same(result: RegistrationResult, expected: RegistrationResult) -> Non
     assert result.confidence == pytest.approx(expected.confidence, abs=1e-5)
     assert result.exchangeable == expected.exchangeable
     assert result.evidence.whole_lines == expected.evidence.whole_lines
+    assert result.evidence.volume_explained == pytest.approx(expected.evidence.volume_explained, abs=1e-4)
     assert len(result.alternatives) == len(expected.alternatives)
     if expected.target_T_source is None:
         assert result.target_T_source is None

@@ -44,6 +44,7 @@ GOOD = Evidence(
     deficit=0.0,
     lateral_support=30.0,
     whole_lines=40,
+    volume_explained=0.5,
     rotation_deviation=0.002,
     matcher_agreement=0.5,
     matched_lines=40.0,

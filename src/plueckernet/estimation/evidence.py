@@ -42,6 +42,7 @@ class Evidence:
     # score, in standard deviations
     lateral_support: float  # inliers across the direction that most of them are parallel to
     whole_lines: int  # inliers that coincide from end to end; none of lines without ends
+    volume_explained: float  # explained lines over all in the volume that both maps fill; none of lines without ends
     rotation_deviation: float  # rad; standard deviation of the rotation about the axis that the inliers hold least
     matcher_agreement: float  # fraction of the matcher's probability on pairs that coincide, less than that of few
     # matches; of all that were made, of the maps or of parts, those count that stand out most from the shifted pose
@@ -51,7 +52,7 @@ class Evidence:
     @classmethod
     def nothing(cls) -> Evidence:
         """The evidence when no pose was found."""
-        return Evidence(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, None, 0.0, 0.0, 0, 0.0, 0.0, 0.0, 0.0)
+        return Evidence(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, None, 0.0, 0.0, 0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def gather_evidence(
@@ -70,7 +71,7 @@ def gather_evidence(
     smaller = int(maps.core_counts[0] >= maps.core_counts[1])
     expected = (explained.expected_source, explained.expected_target)[smaller].tolist()
     deviations = rotation_deviation(torch.stack([candidate.refinement.covariance for candidate in refined])).tolist()
-    evidence, fraction = [], explained.fraction.tolist()
+    evidence, fraction, inside = [], explained.fraction.tolist(), map_scorer.volume_explained(poses).tolist()
     supports, whole = _lateral_supports(refined, maps), [_whole_lines(candidate, maps) for candidate in refined]
     for row, (candidate, fractions) in enumerate(zip(refined, _fractions(explained), strict=True)):
         evidence.append(
@@ -89,6 +90,7 @@ def gather_evidence(
                 deficit=0.0,
                 lateral_support=supports[row],
                 whole_lines=whole[row],
+                volume_explained=inside[row],
                 rotation_deviation=deviations[row],
                 **{name: values[row] for name, values in support.items()},
             )

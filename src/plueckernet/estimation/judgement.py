@@ -49,6 +49,7 @@ FEATURES: dict[str, Callable[[Evidence], float]] = {
     "crowd_ratio": lambda evidence: min(evidence.crowd_ratio, _MAX_CROWD_RATIO),
     "explained_fraction": lambda evidence: _log_ratio(evidence.explained_fraction),
     "smaller_explained": lambda evidence: _log_ratio(evidence.smaller_explained),
+    "volume_explained": lambda evidence: _log_ratio(evidence.volume_explained),
     "lead": _lead,
     "runner_up_ratio": lambda evidence: _lead(evidence) ** 2,  # of calibrations that were fitted before `lead` was used
     "chance_lines": lambda evidence: math.log1p(evidence.chance_lines),

@@ -29,6 +29,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from plueckernet.estimation.hull import Hull, explained_inside
 from plueckernet.estimation.infinite_lines import InfiniteLines
 from plueckernet.estimation.line_grid import LineGrid
 from plueckernet.estimation.moved_lines import MovedLines
@@ -37,7 +38,7 @@ from plueckernet.estimation.partners import line_arrays
 from plueckernet.estimation.scoring import BLOCK_ENTRIES, AnchoredLines, InlierThreshold, pair_residuals
 from plueckernet.geometry.pose import Pose
 from plueckernet.kernels.library import compiled
-from plueckernet.kernels.map_sides import MapSide, explained_sums
+from plueckernet.kernels.map_sides import MapSide, explained_sums, segment_fits
 from plueckernet.settings import check_at_least, check_positive
 
 INFINITE_LINES = 256  # of a map of infinite lines, which no grid can hold, that are compared with all of the other
@@ -190,6 +191,23 @@ class MapScorer:
         above = (own - scores[1:].mean()) / (scores[1:].std() + MIN_DEVIATION)
         return float(own), float(above), float(chance)
 
+    def volume_explained(self, poses: Pose) -> Float[Tensor, " h"]:
+        """The fraction of lines explained in the volume that both maps fill; all count alike. None of infinite lines.
+
+        The cells of the score are coarse and grow: where maps have little in common, most lines that it expects lie
+        beside the part that both show.
+        """
+        if self._infinite:
+            return poses.translation.new_zeros(poses.translation.shape[0])
+        fits, coverages = [], []
+        for side, motion, other in (
+            (self._source, poses, self._target),
+            (self._target, poses.inverse(), self._source),
+        ):
+            fits.append(side.fits(motion.to(torch.float32), other).to(poses.translation))
+            coverages.append(other.hull.coverage(motion, *side.segments))
+        return explained_inside((fits[0], fits[1]), (coverages[0], coverages[1]))
+
     def _rough_scores(self, poses: Pose) -> Float[Tensor, " h"]:
         """The score on some lines of each map; of infinite lines, on some of the source against all of the target."""
         count, smaller = self._settings.screening_lines, min(len(self._source), len(self._target))
@@ -286,6 +304,23 @@ class _Side:
     def lines(self) -> AnchoredLines:
         """The lines that are counted."""
         return self._lines.to(torch.float32)
+
+    @property
+    def segments(self) -> tuple[Float[Tensor, "n 3"], Float[Tensor, "n 3"], Float[Tensor, " n"]]:
+        """Midpoints, directions and half lengths of the lines that are counted."""
+        return self._lines.anchor, self._lines.lines.direction, self._lines.segment_half_length
+
+    @cached_property
+    def hull(self) -> Hull:
+        """The volume that the map fills."""
+        arm = self._partners.segment_half_length[:, None] * self._partners.lines.direction
+        return Hull.of(torch.cat([self._partners.anchor - arm, self._partners.anchor + arm]))
+
+    def fits(self, poses: Pose, other: _Side) -> Float[Tensor, "h n"]:
+        """How well each segment that is counted fits its best partner in the other map."""
+        if self.kernel is not None and other.kernel is not None:
+            return segment_fits(self.kernel, other.kernel, (poses.rotation, poses.translation))
+        return (1 - other.grid.misfit(MovedLines.of(poses, self.lines))).clamp_min_(0)
 
     @cached_property
     def weight(self) -> Float[Tensor, " n"]:

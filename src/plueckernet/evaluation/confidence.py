@@ -78,10 +78,14 @@ _ANY_FEATURES = FeatureNames(  # whether or not ends coincide
     ),
 )
 # Lines that coincide from end to end tell more about a pose of segments than those that hold it across the main
-# direction: these are as many under a wrong pose of a row of houses.
+# direction: these are as many under a wrong pose of a row of houses. What is missing in the volume that both maps fill
+# tells most.
 FEATURES = FeatureNames(
-    choice=tuple("whole_lines" if name == "lateral_support" else name for name in _ANY_FEATURES.choice),
-    presence=(*_ANY_FEATURES.presence, "whole_lines"),
+    choice=(
+        *("whole_lines" if name == "lateral_support" else name for name in _ANY_FEATURES.choice),
+        "volume_explained",
+    ),
+    presence=(*_ANY_FEATURES.presence, "whole_lines", "volume_explained"),
 )
 REAL_FITTED_ON = "real maps: neighbouring crops, sparse and dense, pieces, tiny, repeated and unrelated maps; "
 INFINITE_PROTOCOLS: list[EvaluationProtocol] = [

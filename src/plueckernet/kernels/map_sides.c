@@ -392,3 +392,26 @@ KERNEL int map_sides_explained(const MapSide *source, const MapSide *target, int
     free(other_best);
     return failed;
 }
+
+/* How well each segment of a map fits the best of the other under each pose: 1 - r^2, or 0; a row for each pose. Returns
+   0, or 1 if there was no memory. */
+KERNEL int map_side_fits(const MapSide *side, const MapSide *other, int64_t poses, const float *rotation,
+                         const float *translation, float *fits)
+{
+    Sample sample = {0};
+    int failed = sample_lines(&sample, side, side->count, 0);
+    for (int64_t h = 0; h < poses && !failed; h++) {
+        float *fit = fits + h * side->count;
+        move_sample(&sample, rotation + 9 * h, translation + 3 * h);
+        find_cells(&sample, other);
+        for (int64_t k = 0; k < side->count; k++)
+            fit[k] = 0;
+        int32_t count = find_occupied(&sample, &other->grid);
+        for (int32_t i = 0; i < count; i++) {
+            int32_t k = sample.occupied[i], begin = sample.begin[i];
+            fit[k] = best_fit(&sample, k, other, other->grid.rows + begin, sample.end[i] - begin);
+        }
+    }
+    free(sample.lines.x);
+    return failed;
+}

@@ -22,6 +22,7 @@ _explained = function(
     *(INTEGER, INTEGER, POINTER),
     result=ctypes.c_int,
 )
+_fits = function("map_side_fits", POINTER, POINTER, INTEGER, POINTER, POINTER, POINTER, result=ctypes.c_int)
 
 
 class MapSide:
@@ -62,3 +63,15 @@ def explained_sums(
     if failed:
         raise MemoryError
     return sums
+
+
+def segment_fits(
+    side: MapSide, other: MapSide, pose: tuple[Float[Tensor, "h 3 3"], Float[Tensor, "h 3"]]
+) -> Float[Tensor, "h n"]:
+    """How well each segment of a map fits the best of the other, moved by each pose."""
+    rotation, translation = (value.contiguous() for value in pose)
+    fits = torch.empty(len(rotation), side.count)
+    pointers = rotation.data_ptr(), translation.data_ptr(), fits.data_ptr()
+    if _fits()(side.address, other.address, len(rotation), *pointers):
+        raise MemoryError
+    return fits

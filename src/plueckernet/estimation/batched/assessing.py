@@ -34,7 +34,8 @@ def assessed_pairs(
     along = torch.linalg.eigvalsh(looked_at.directions)[..., -1]
     lateral = (looked_at.inliers - along).clamp_min(0).tolist()
     names = ["mask", "score", "stand_out", "chance_lines", "explained_fraction", "source_explained", "target_explained"]
-    names += ["expected_source", "expected_target", "rotation_deviation", "inliers", "whole_lines", *MATCH_EVIDENCE]
+    names += ["expected_source", "expected_target", "rotation_deviation", "inliers", "whole_lines"]
+    names += ["volume_explained", *MATCH_EVIDENCE]
     values: dict[str, Any] = {name: getattr(looked_at, name).tolist() for name in names}
     values |= {"lateral": lateral, "crowd": looked_at.crowd.tolist()}
     poses = looked_at.poses
@@ -69,6 +70,7 @@ def _assessed(
                 deficit=0.0,
                 lateral_support=values["lateral"][column],
                 whole_lines=values["whole_lines"][column],
+                volume_explained=values["volume_explained"][column],
                 rotation_deviation=values["rotation_deviation"][column],
                 **{name: values[name][column] for name in MATCH_EVIDENCE},
             )

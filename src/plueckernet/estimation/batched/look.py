@@ -49,6 +49,7 @@ class LookedAt:
     chance_matches: Float[Tensor, "b c"]
     inliers: Int[Tensor, "b c"]
     whole_lines: Int[Tensor, "b c"]
+    volume_explained: Float[Tensor, "b c"]
     directions: Float[Tensor, "b c 3 3"]  # sum of outer products over the inliers, for the lateral support
     crowd: Float[Tensor, " b"]
     regular: Bool[Tensor, " b"]  # False: a motion was not determined; to be registered by itself
@@ -193,6 +194,7 @@ class BatchedSearch:
             support.chance_matches,
             candidates.inliers.gather(1, order),
             candidates.whole_lines.gather(1, order),
+            self.map_scorer.volume_explained(poses, mask),
             take_rows(candidates.directions.flatten(2), order).unflatten(2, (3, 3)),
             crowd,
             candidates.determined.all(1),

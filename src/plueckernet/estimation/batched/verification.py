@@ -14,6 +14,7 @@ from plueckernet.estimation.batched.lines import PaddedLines, max_entries, mean
 from plueckernet.estimation.batched.partners import BatchedOccupancy, InfinitePartners
 from plueckernet.estimation.batched.preparation import BatchedMaps
 from plueckernet.estimation.batched.residuals import Thresholds, pair_squares
+from plueckernet.estimation.hull import RAYS, Hull, explained_inside
 from plueckernet.estimation.verification import (
     COMPARED_LINES,
     INFINITE_LINES,
@@ -60,11 +61,13 @@ class _Side:
     weight: Float[Tensor, "b n"]  # zero for padding
     partners: InfinitePartners | BatchedLineGrid
     occupancy: BatchedOccupancy | None  # None for infinite lines
+    hull: Hull | None  # likewise
 
     def of_pairs(self, rows: Int[Tensor, " r"]) -> _Side:
         """Of some pairs of maps, each as often as it is asked for."""
         occupancy = None if self.occupancy is None else self.occupancy.of_pairs(rows)
-        return _Side(self.lines.maps(rows), self.weight[rows], self.partners.of_pairs(rows), occupancy)
+        hull = None if self.hull is None else Hull(self.hull.normal[rows], self.hull.offset[rows])
+        return _Side(self.lines.maps(rows), self.weight[rows], self.partners.of_pairs(rows), occupancy, hull)
 
 
 class BatchedMapScorer:
@@ -147,6 +150,29 @@ class BatchedMapScorer:
         result[1, pair, column] = explained.lines.mean(-1)
         return result[0], result[1]
 
+    def volume_explained(self, poses: Pose, mask: Bool[Tensor, "b h"]) -> Float[Tensor, "b h"]:
+        """The fraction of lines explained in the volume that both maps fill; zero where no mask is."""
+        result = poses.translation.new_zeros(mask.shape)
+        if self._sides[0].hull is None:
+            return result
+        size = max(1, max_entries(mask.device) // (RAYS * max(side.lines.mask.shape[1] for side in self._sides)))
+        for rows in mask.nonzero().split(size):
+            pair, column = rows.mT
+            result[pair, column] = self.of_pairs(pair)._explained_inside(poses[pair, column])
+        return result
+
+    def _explained_inside(self, poses: Pose) -> Float[Tensor, " b"]:
+        """Of one pose of each pair of maps."""
+        fits, coverages = [], []
+        for moved, other, motion in zip(self._sides, reversed(self._sides), (poses, poses.inverse()), strict=True):
+            lines, single = moved.lines, motion.to(torch.float32)
+            fit = 1 - other.partners.misfit(Pose(single.rotation[:, None], single.translation[:, None]), lines)
+            fits.append(fit[:, 0].clamp_min(0).to(poses.translation) * lines.mask)
+            if other.hull is not None and lines.half_length is not None:
+                segments = (value.double() for value in (lines.anchor, lines.direction, lines.half_length))
+                coverages.append(other.hull.coverage(motion, *segments) * lines.mask)
+        return explained_inside((fits[0], fits[1]), (coverages[0], coverages[1]))
+
     def _explained(
         self, poses: Pose, source: PaddedLines, target: PaddedLines, weights: tuple[Tensor, Tensor]
     ) -> BatchedExplained:
@@ -173,10 +199,12 @@ class BatchedMapScorer:
 
 def _side(lines: PaddedLines, maps: BatchedMaps, settings: VerificationSettings) -> _Side:
     if lines.half_length is None:
-        return _Side(lines, lines.mask.float(), InfinitePartners(lines, maps.distance, maps.angle), None)
+        return _Side(lines, lines.mask.float(), InfinitePartners(lines, maps.distance, maps.angle), None, None)
     partners = BatchedLineGrid(lines, maps.distance, maps.angle)
     bundle = Thresholds.of(settings.bundle_width * maps.distance, maps.angle)
-    return _Side(lines, _weights(lines, bundle), partners, BatchedOccupancy(lines, settings.cell_size))
+    occupancy, arm = BatchedOccupancy(lines, settings.cell_size), lines.half_length[..., None] * lines.direction
+    ends = torch.cat([lines.anchor - arm, lines.anchor + arm], 1).double()
+    return _Side(lines, _weights(lines, bundle), partners, occupancy, Hull.of(ends, lines.mask.repeat(1, 2)))
 
 
 def _weights(lines: PaddedLines, bundle: Thresholds) -> Float[Tensor, "b n"]:
