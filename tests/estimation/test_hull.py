@@ -44,7 +44,8 @@ def test_round_maps_are_wrapped_closely():
     points = torch.nn.functional.normalize(points, dim=-1)
     hull = Hull.of(points)
     assert (points @ hull.normal.mT <= hull.offset + 1e-9).all()
-    assert hull.offset.max() < 1 and hull.offset.min() > 0.85
+    assert hull.offset.max() < 1
+    assert hull.offset.min() > 0.85
 
 
 def test_coverage_is_the_part_of_a_segment_inside():
@@ -61,7 +62,9 @@ def test_coverage_is_the_part_of_a_segment_inside():
     pose = Pose.random(generator=torch.Generator().manual_seed(1), translation=1.0)
     moved = Hull.of(pose @ corners)
     poses = Pose(pose.rotation[None], pose.translation[None])
-    torch.testing.assert_close(moved.coverage(poses, *(value[None] for value in segments))[0], coverage, atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        moved.coverage(poses, *(value[None] for value in segments))[0], coverage, atol=1e-6, rtol=0
+    )
 
 
 def test_padding_changes_nothing():

@@ -71,10 +71,12 @@ def explained_inside(
     fits: tuple[Float[Tensor, "*h n"], Float[Tensor, "*h m"]],
     coverages: tuple[Float[Tensor, "*h n"], Float[Tensor, "*h m"]],
 ) -> Float[Tensor, " *h"]:
-    """Lines of both maps that fit over those in the volume of the other; one of two more does, so that few say little."""
-    explained = sum((fit.sum(-1) for fit in fits), torch.ones(()))
-    pairs = zip(fits, coverages, strict=True)
-    return explained / sum((torch.maximum(fit, inside).sum(-1) for fit, inside in pairs), torch.full((), 2.0))
+    """Lines of both maps that fit over those in the volume of the other.
+
+    Two lines more, of which one fits, let a few say little.
+    """
+    expected = (torch.maximum(*side).sum(-1) for side in zip(fits, coverages, strict=True))
+    return (fits[0].sum(-1) + fits[1].sum(-1) + 1) / (sum(expected) + 2)
 
 
 def _outwards(triangle: Float[Tensor, "*b k 3 3"], ray: Float[Tensor, "k 3"]) -> Float[Tensor, "*b k 3"]:
