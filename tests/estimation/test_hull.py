@@ -72,9 +72,9 @@ def test_padding_changes_nothing():
     padded = torch.stack([torch.cat([points, points[:1].expand(60, 3)]), box(100, 1)])
     mask = torch.arange(100) < torch.tensor([[40], [100]])
     hulls = Hull.of(padded, mask)
-    alone = Hull.of(points)
-    torch.testing.assert_close(hulls.normal[0], alone.normal)
-    torch.testing.assert_close(hulls.offset[0], alone.offset)
+    expected = Hull.of(points)
+    torch.testing.assert_close(hulls.normal[0], expected.normal)
+    torch.testing.assert_close(hulls.offset[0], expected.offset)
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2])

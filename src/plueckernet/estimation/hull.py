@@ -21,7 +21,7 @@ from plueckernet.geometry.pose import Pose
 RAYS = 64  # which hit all large faces
 _STEPS = 8
 _START = 1e-3  # size of the first triangle, in radii of a map
-_BEYOND = 1e-6  # by which a point must lie farther out than the triangle, likewise
+_MIN_STEP = 1e-6  # by which a point must lie farther out than the triangle, likewise
 _MIN_SLOPE = 1e-12  # of a segment towards a face; with less it is parallel
 
 
@@ -44,8 +44,8 @@ class Hull:
             normal = _outwards(triangle, ray)
             reach, row = (around @ normal.mT).max(-2)
             corner = around.gather(-2, row[..., None].expand(*row.shape, 3))
-            beyond = reach > (normal * triangle[..., 0, :]).sum(-1) + _BEYOND
-            triangle = torch.where(beyond[..., None, None], _moved_to(corner, triangle, ray), triangle)
+            farther = reach > (normal * triangle[..., 0, :]).sum(-1) + _MIN_STEP
+            triangle = torch.where(farther[..., None, None], _moved_to(corner, triangle, ray), triangle)
         normal = _outwards(triangle, ray)
         return Hull(normal, (around @ normal.mT).amax(-2) + (normal @ middle.mT)[..., 0])
 
