@@ -42,9 +42,9 @@ class Hull:
         triangle = start.expand(*points.shape[:-2], *start.shape)
         for _ in range(_STEPS):
             normal = _outwards(triangle, ray)
-            reach, row = (around @ normal.mT).max(-2)
+            farthest, row = (around @ normal.mT).max(-2)
             corner = around.gather(-2, row[..., None].expand(*row.shape, 3))
-            farther = reach > (normal * triangle[..., 0, :]).sum(-1) + _MIN_STEP
+            farther = farthest > (normal * triangle[..., 0, :]).sum(-1) + _MIN_STEP
             triangle = torch.where(farther[..., None, None], _moved_to(corner, triangle, ray), triangle)
         normal = _outwards(triangle, ray)
         return Hull(normal, (around @ normal.mT).amax(-2) + (normal @ middle.mT)[..., 0])
