@@ -68,6 +68,22 @@ def test_explained_lines_are_those_of_tensors(kind, count, threshold, monkeypatc
         torch.testing.assert_close(counting.stand_out(motions[0]), other.stand_out(motions[0]), rtol=1e-3, atol=2e-3)
 
 
+@pytest.mark.parametrize("count", [3, 60, 400])
+@pytest.mark.parametrize("threshold", [InlierThreshold(0.03, 0.14), InlierThreshold(0.08, 0.5, directed=True)])
+def test_the_fit_of_each_segment_is_that_of_tensors(count, threshold, monkeypatch):
+    sides, motions = maps("segments", count), poses()
+    scorer = MapScorer(*sides, threshold)
+    plain(monkeypatch)
+    expected = MapScorer(*sides, threshold)
+    fits = scorer._source.fits(motions.to(torch.float32), scorer._target)
+    torch.testing.assert_close(
+        fits, expected._source.fits(motions.to(torch.float32), expected._target), rtol=0, atol=2e-3
+    )
+    assert fits.shape == (len(motions.translation), count)
+    assert fits[0].max() > 0.99  # lines that both maps have, where the maps were drawn
+    torch.testing.assert_close(scorer.volume_explained(motions), expected.volume_explained(motions), rtol=0, atol=2e-3)
+
+
 def test_partners_outside_the_core_are_found(monkeypatch):
     source, target = maps("segments", 200)
     cores = source[torch.arange(0, 200, 2)], target[torch.arange(1, len(target), 2)]
