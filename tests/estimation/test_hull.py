@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.spatial import ConvexHull
 
-from plueckernet.estimation.hull import Hull, explained_inside
+from plueckernet.estimation.hull import VOLUME_EVIDENCE, Hull, MovedSide, SharedVolume
 from plueckernet.geometry import Pose
 
 STILL = Pose.identity(1, dtype=torch.float64)
@@ -86,9 +86,23 @@ def test_flat_maps_have_a_volume_that_contains_them(rank):
     assert (points @ hull.normal.mT <= hull.offset + 1e-9).all()
 
 
+def moved(fit: list[float], covered: list[float], inside: list[float]) -> MovedSide:
+    """The lines of a map under one pose."""
+    rows = (torch.tensor([values], dtype=torch.float64) for values in (fit, covered, inside))
+    return MovedSide(torch.tensor([float(len(fit))]), *rows)
+
+
 def test_missing_lines_inside_count_and_those_outside_do_not():
-    fit = torch.tensor([[1.0, 0.0, 0.0]])
-    none = torch.zeros(1, 0)
-    within, beside = torch.tensor([[1.0, 1.0, 0.5]]), torch.tensor([[0.0, 0.0, 0.0]])
-    assert float(explained_inside((fit, none), (within, none))) == pytest.approx(2 / 4.5)
-    assert float(explained_inside((fit, none), (beside, none))) == pytest.approx(2 / 3)
+    other = moved([1.0] * 3, [1.0] * 3, [1.0] * 3)
+    within = SharedVolume.of(moved([1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 1.0, 0.5]), other)
+    assert [float(getattr(within, name)) for name in VOLUME_EVIDENCE] == [3 + 2.5, 3 + 1.0, 3 + 2.0]
+    beside = SharedVolume.of(moved([1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]), other)
+    assert [float(getattr(beside, name)) for name in VOLUME_EVIDENCE] == [3 + 1.0, 3 + 1.0, 3 + 1.0]
+
+
+def test_a_dense_map_counts_as_twice_the_sparse_one_at_most():
+    """Its lines have no partners in the sparse map, whatever the pose."""
+    sparse, dense = moved([1.0] * 4, [1.0] * 4, [1.0] * 4), moved([0.0] * 100, [1.0] * 100, [1.0] * 100)
+    for sides in ((sparse, dense), (dense, sparse)):
+        volume = SharedVolume.of(*sides)
+        assert [float(getattr(volume, name)) for name in VOLUME_EVIDENCE] == pytest.approx([4 + 8, 4, 4 + 8])

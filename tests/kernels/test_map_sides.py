@@ -5,6 +5,7 @@ import torch
 from tests.estimation.lines_for_tests import matched_lines
 
 from plueckernet.estimation import verification
+from plueckernet.estimation.hull import VOLUME_EVIDENCE
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold
 from plueckernet.estimation.verification import MapScorer
 from plueckernet.geometry import LineSet, Pose
@@ -70,18 +71,20 @@ def test_explained_lines_are_those_of_tensors(kind, count, threshold, monkeypatc
 
 @pytest.mark.parametrize("count", [3, 60, 400])
 @pytest.mark.parametrize("threshold", [InlierThreshold(0.03, 0.14), InlierThreshold(0.08, 0.5, directed=True)])
-def test_the_fit_of_each_segment_is_that_of_tensors(count, threshold, monkeypatch):
+def test_the_lines_of_a_shared_volume_are_those_of_tensors(count, threshold, monkeypatch):
     sides, motions = maps("segments", count), poses()
     scorer = MapScorer(*sides, threshold)
     plain(monkeypatch)
     expected = MapScorer(*sides, threshold)
-    fits = scorer._source.fits(motions.to(torch.float32), scorer._target)
-    torch.testing.assert_close(
-        fits, expected._source.fits(motions.to(torch.float32), expected._target), rtol=0, atol=2e-3
-    )
-    assert fits.shape == (len(motions.translation), count)
-    assert fits[0].max() > 0.99  # lines that both maps have, where the maps were drawn
-    torch.testing.assert_close(scorer.volume_explained(motions), expected.volume_explained(motions), rtol=0, atol=2e-3)
+    moved, other = (item._source.moved_into(item._target, motions) for item in (scorer, expected))
+    assert moved.fit.shape == moved.covered.shape == (len(motions.translation), count)
+    assert moved.fit[0].max() > 0.99  # lines that both maps have, where the maps were drawn
+    torch.testing.assert_close(moved.fit, other.fit, rtol=0, atol=2e-3)
+    assert (moved.covered != other.covered).double().mean() < 1e-3  # points on the border of a cell
+    volumes = scorer.shared_volume(motions), expected.shared_volume(motions)
+    for name in VOLUME_EVIDENCE:
+        first, second = (getattr(volume, name) for volume in volumes)
+        torch.testing.assert_close(first, second, rtol=1e-3, atol=2e-2)
 
 
 def test_partners_outside_the_core_are_found(monkeypatch):

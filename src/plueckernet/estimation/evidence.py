@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from plueckernet.estimation.hull import VOLUME_EVIDENCE
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.matching import Matches
 from plueckernet.estimation.refinement import RefinedCandidate
@@ -42,7 +43,9 @@ class Evidence:
     # score, in standard deviations
     lateral_support: float  # inliers across the direction that most of them are parallel to
     whole_lines: int  # inliers that coincide from end to end; none of lines without ends
-    volume_explained: float  # explained lines over all in the volume that both maps fill; none of lines without ends
+    volume_lines: float  # of both maps in the volume that both fill; none of lines without ends
+    volume_explained: float  # of these
+    volume_covered: float  # of these, where the other map has lines; it has lines beside the volume, too
     rotation_deviation: float  # rad; standard deviation of the rotation about the axis that the inliers hold least
     matcher_agreement: float  # fraction of the matcher's probability on pairs that coincide, less than that of few
     # matches; of all that were made, of the maps or of parts, those count that stand out most from the shifted pose
@@ -52,7 +55,8 @@ class Evidence:
     @classmethod
     def nothing(cls) -> Evidence:
         """The evidence when no pose was found."""
-        return Evidence(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, None, 0.0, 0.0, 0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        before, after = (0.0,) * 9, (0.0,) * 7
+        return Evidence(0, *before, None, 0.0, 0.0, 0, *after)
 
 
 def gather_evidence(
@@ -71,7 +75,9 @@ def gather_evidence(
     smaller = int(maps.core_counts[0] >= maps.core_counts[1])
     expected = (explained.expected_source, explained.expected_target)[smaller].tolist()
     deviations = rotation_deviation(torch.stack([candidate.refinement.covariance for candidate in refined])).tolist()
-    evidence, fraction, inside = [], explained.fraction.tolist(), map_scorer.volume_explained(poses).tolist()
+    volume = map_scorer.shared_volume(poses)
+    support |= {name: getattr(volume, name).tolist() for name in VOLUME_EVIDENCE}
+    evidence, fraction = [], explained.fraction.tolist()
     supports, whole = _lateral_supports(refined, maps), [_whole_lines(candidate, maps) for candidate in refined]
     for row, (candidate, fractions) in enumerate(zip(refined, _fractions(explained), strict=True)):
         evidence.append(
@@ -90,7 +96,6 @@ def gather_evidence(
                 deficit=0.0,
                 lateral_support=supports[row],
                 whole_lines=whole[row],
-                volume_explained=inside[row],
                 rotation_deviation=deviations[row],
                 **{name: values[row] for name, values in support.items()},
             )

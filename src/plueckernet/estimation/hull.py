@@ -1,4 +1,4 @@
-"""The volume that a map fills: the convex hull of its segments, as half spaces.
+"""The volume that a map fills: the convex hull of its segments, as half spaces; and what two maps share of it.
 
 A ray from the middle leaves the hull through one of its faces. A triangle around the ray is moved outwards, one corner
 at a time, to the point of the map that lies farthest beyond it, until there is none. Whatever triangle the steps end
@@ -8,7 +8,7 @@ with, the half space beyond which the map has no point contains all of it; faces
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 
 import torch
@@ -23,6 +23,7 @@ _STEPS = 8
 _START = 1e-3  # size of the first triangle, in radii of a map
 _MIN_STEP = 1e-6  # by which a point must lie farther out than the triangle, likewise
 _MIN_SLOPE = 1e-12  # of a segment towards a face; with less it is parallel
+_MAX_RATIO = 2.0  # of the lines of two maps; those of a denser map count less
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,16 +68,47 @@ class Hull:
         return (last - first).clamp_min(0) / 2
 
 
-def explained_inside(
-    fits: tuple[Float[Tensor, "*h n"], Float[Tensor, "*h m"]],
-    coverages: tuple[Float[Tensor, "*h n"], Float[Tensor, "*h m"]],
-) -> Float[Tensor, " *h"]:
-    """Lines of both maps that fit over those in the volume of the other.
+@dataclass(frozen=True, eq=False)
+class MovedSide:
+    """What becomes of the lines of one map that are moved into the other; zero for padding."""
 
-    Two lines more, of which one fits, let a few say little.
+    count: Float[Tensor, " *#h"]
+    fit: Float[Tensor, "*h n"]  # to the best partner
+    covered: Float[Tensor, "*h n"]  # fraction that lies where the other map has lines
+    inside: Float[Tensor, "*h n"]  # fraction in the volume of the other map
+
+    def sums(self, weight: Float[Tensor, " *#h"]) -> list[Float[Tensor, " *h"]]:
+        """The lines of :class:`SharedVolume`, in its order, each counted by a weight."""
+        expected = torch.maximum(self.fit, self.inside), self.fit, torch.maximum(self.fit, self.covered)
+        return [weight * lines.sum(-1) for lines in expected]
+
+
+@dataclass(frozen=True, eq=False)
+class SharedVolume:
+    """The lines of both maps, added, in the volume that both fill.
+
+    Most lines of a dense map have no partner in a sparse one, whatever the pose. Together they count at most as much as
+    twice the lines of the sparser map.
     """
-    expected = (torch.maximum(*side).sum(-1) for side in zip(fits, coverages, strict=True))
-    return (fits[0].sum(-1) + fits[1].sum(-1) + 1) / (sum(expected) + 2)
+
+    volume_lines: Float[Tensor, " *h"]  # a line that ends outside counts by its fraction inside
+    volume_explained: Float[Tensor, " *h"]
+    volume_covered: Float[Tensor, " *h"]  # that lie where the other map has lines
+
+    @classmethod
+    def of(cls, source: MovedSide, target: MovedSide) -> SharedVolume:
+        """From the lines of both maps."""
+        most = _MAX_RATIO * torch.minimum(source.count, target.count)
+        sums = [side.sums((most / side.count.clamp_min(1)).clamp_max(1)) for side in (source, target)]
+        return SharedVolume(*(first + second for first, second in zip(*sums, strict=True)))
+
+    @classmethod
+    def none(cls, like: Float[Tensor, " *h"]) -> SharedVolume:
+        """Of lines without ends."""
+        return SharedVolume(*torch.zeros_like(like).expand(len(VOLUME_EVIDENCE), *like.shape))
+
+
+VOLUME_EVIDENCE = tuple(field.name for field in fields(SharedVolume))
 
 
 def _outwards(triangle: Float[Tensor, "*b k 3 3"], ray: Float[Tensor, "k 3"]) -> Float[Tensor, "*b k 3"]:

@@ -26,6 +26,7 @@ _MIN_STAND_OUT = 0.3  # smaller values are equally bad
 _MAX_DEFICIT = 8.0  # larger ones are equally bad
 _MAX_LEAD = 2.0  # logarithm of the ratio of scores; larger ones are equally bad
 _MIN_AGREEMENT = 5e-3  # added, so that smaller values differ little
+_VOLUME_VARIANCE = 4.0  # lines squared, added to the variance of the number of lines
 _MIN_ROTATION_DEVIATION = 1e-4  # rad; smaller ones are equally good
 
 
@@ -36,6 +37,11 @@ def _log_ratio(value: float) -> float:
 def _lead(evidence: Evidence) -> float:
     """The logarithm of the best other score over that of a pose, if it is larger."""
     return min(math.log(max(evidence.runner_up_ratio or 1.0, 1.0)), _MAX_LEAD)
+
+
+def _missing(evidence: Evidence, found: float) -> float:
+    """How many lines are missing in the volume that both maps fill, in standard deviations."""
+    return (evidence.volume_lines - found) / math.sqrt(evidence.volume_lines + _VOLUME_VARIANCE)
 
 
 _SPECIAL = ("upright", "infinite")  # names of the calibrations that others may hold
@@ -49,7 +55,8 @@ FEATURES: dict[str, Callable[[Evidence], float]] = {
     "crowd_ratio": lambda evidence: min(evidence.crowd_ratio, _MAX_CROWD_RATIO),
     "explained_fraction": lambda evidence: _log_ratio(evidence.explained_fraction),
     "smaller_explained": lambda evidence: _log_ratio(evidence.smaller_explained),
-    "volume_explained": lambda evidence: _log_ratio(evidence.volume_explained),
+    "volume_missing": lambda evidence: _missing(evidence, evidence.volume_explained),
+    "volume_empty": lambda evidence: _missing(evidence, evidence.volume_covered),
     "lead": _lead,
     "runner_up_ratio": lambda evidence: _lead(evidence) ** 2,  # of calibrations that were fitted before `lead` was used
     "chance_lines": lambda evidence: math.log1p(evidence.chance_lines),

@@ -29,7 +29,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from plueckernet.estimation.hull import Hull, explained_inside
+from plueckernet.estimation.hull import Hull, MovedSide, SharedVolume
 from plueckernet.estimation.infinite_lines import InfiniteLines
 from plueckernet.estimation.line_grid import LineGrid
 from plueckernet.estimation.moved_lines import MovedLines
@@ -191,22 +191,16 @@ class MapScorer:
         above = (own - scores[1:].mean()) / (scores[1:].std() + MIN_DEVIATION)
         return float(own), float(above), float(chance)
 
-    def volume_explained(self, poses: Pose) -> Float[Tensor, " h"]:
-        """The fraction of lines explained in the volume that both maps fill; all count alike. None of infinite lines.
+    def shared_volume(self, poses: Pose) -> SharedVolume:
+        """The lines in the volume that both maps fill; all lines of a map count alike. None of infinite lines.
 
         The cells of the score are coarse and grow: where maps have little in common, most lines that it expects lie
         beside the part that both show.
         """
         if self._infinite:
-            return poses.translation.new_zeros(poses.translation.shape[0])
-        fits, coverages = [], []
-        for side, motion, other in (
-            (self._source, poses, self._target),
-            (self._target, poses.inverse(), self._source),
-        ):
-            fits.append(side.fits(motion.to(torch.float32), other).to(poses.translation))
-            coverages.append(other.hull.coverage(motion, *side.segments))
-        return explained_inside((fits[0], fits[1]), (coverages[0], coverages[1]))
+            return SharedVolume.none(poses.translation[:, 0])
+        moved, fixed = self._source, self._target
+        return SharedVolume.of(moved.moved_into(fixed, poses), fixed.moved_into(moved, poses.inverse()))
 
     def _rough_scores(self, poses: Pose) -> Float[Tensor, " h"]:
         """The score on some lines of each map; of infinite lines, on some of the source against all of the target."""
@@ -305,22 +299,25 @@ class _Side:
         """The lines that are counted."""
         return self._lines.to(torch.float32)
 
-    @property
-    def segments(self) -> tuple[Float[Tensor, "n 3"], Float[Tensor, "n 3"], Float[Tensor, " n"]]:
-        """Midpoints, directions and half lengths of the lines that are counted."""
-        return self._lines.anchor, self._lines.lines.direction, self._lines.segment_half_length
-
     @cached_property
     def hull(self) -> Hull:
         """The volume that the map fills."""
         arm = self._partners.segment_half_length[:, None] * self._partners.lines.direction
         return Hull.of(torch.cat([self._partners.anchor - arm, self._partners.anchor + arm]))
 
-    def fits(self, poses: Pose, other: _Side) -> Float[Tensor, "h n"]:
-        """How well each segment that is counted fits its best partner in the other map."""
+    def moved_into(self, other: _Side, poses: Pose) -> MovedSide:
+        """The segments that are counted, moved into the other map."""
+        fit, covered = (values.to(poses.translation) for values in self._fits(other, poses.to(torch.float32)))
+        lines = self._lines
+        inside = other.hull.coverage(poses, lines.anchor, lines.lines.direction, lines.segment_half_length)
+        return MovedSide(fit.new_tensor(len(self)), fit, covered, inside)
+
+    def _fits(self, other: _Side, poses: Pose) -> tuple[Float[Tensor, "h n"], Float[Tensor, "h n"]]:
+        """How well each segment fits its best partner, and the fraction of it where the other map has lines."""
         if self.kernel is not None and other.kernel is not None:
             return segment_fits(self.kernel, other.kernel, (poses.rotation, poses.translation))
-        return (1 - other.grid.misfit(MovedLines.of(poses, self.lines))).clamp_min_(0)
+        moved = MovedLines.of(poses, self.lines)
+        return (1 - other.grid.misfit(moved)).clamp_min_(0), other.occupancy.coverage(moved)
 
     @cached_property
     def weight(self) -> Float[Tensor, " n"]:

@@ -83,9 +83,9 @@ _ANY_FEATURES = FeatureNames(  # whether or not ends coincide
 FEATURES = FeatureNames(
     choice=(
         *("whole_lines" if name == "lateral_support" else name for name in _ANY_FEATURES.choice),
-        "volume_explained",
+        *("volume_missing", "volume_empty"),
     ),
-    presence=(*_ANY_FEATURES.presence, "whole_lines", "volume_explained"),
+    presence=(*_ANY_FEATURES.presence, "whole_lines", "volume_missing"),
 )
 REAL_FITTED_ON = "real maps: neighbouring crops, sparse and dense, pieces, tiny, repeated and unrelated maps; "
 INFINITE_PROTOCOLS: list[EvaluationProtocol] = [

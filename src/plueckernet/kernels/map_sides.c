@@ -393,10 +393,10 @@ KERNEL int map_sides_explained(const MapSide *source, const MapSide *target, int
     return failed;
 }
 
-/* How well each segment of a map fits the best of the other under each pose: 1 - r^2, or 0; a row for each pose. Returns
-   0, or 1 if there was no memory. */
+/* How well each segment of a map fits the best of the other under each pose, 1 - r^2 or 0, and which fraction of it lies
+   where the other map has segments; a row for each pose. Returns 0, or 1 if there was no memory. */
 KERNEL int map_side_fits(const MapSide *side, const MapSide *other, int64_t poses, const float *rotation,
-                         const float *translation, float *fits)
+                         const float *translation, float *fits, float *covered)
 {
     Sample sample = {0};
     int failed = sample_lines(&sample, side, side->count, 0);
@@ -404,8 +404,10 @@ KERNEL int map_side_fits(const MapSide *side, const MapSide *other, int64_t pose
         float *fit = fits + h * side->count;
         move_sample(&sample, rotation + 9 * h, translation + 3 * h);
         find_cells(&sample, other);
-        for (int64_t k = 0; k < side->count; k++)
+        for (int64_t k = 0; k < side->count; k++) {
             fit[k] = 0;
+            covered[h * side->count + k] = coverage(&sample, k, other->occupancy);
+        }
         int32_t count = find_occupied(&sample, &other->grid);
         for (int32_t i = 0; i < count; i++) {
             int32_t k = sample.occupied[i], begin = sample.begin[i];

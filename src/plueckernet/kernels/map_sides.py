@@ -22,7 +22,7 @@ _explained = function(
     *(INTEGER, INTEGER, POINTER),
     result=ctypes.c_int,
 )
-_fits = function("map_side_fits", POINTER, POINTER, INTEGER, POINTER, POINTER, POINTER, result=ctypes.c_int)
+_fits = function("map_side_fits", *(POINTER, POINTER), INTEGER, *(POINTER,) * 4, result=ctypes.c_int)
 
 
 class MapSide:
@@ -67,11 +67,11 @@ def explained_sums(
 
 def segment_fits(
     side: MapSide, other: MapSide, pose: tuple[Float[Tensor, "h 3 3"], Float[Tensor, "h 3"]]
-) -> Float[Tensor, "h n"]:
-    """How well each segment of a map fits the best of the other, moved by each pose."""
+) -> tuple[Float[Tensor, "h n"], Float[Tensor, "h n"]]:
+    """How well each segment of a map fits the best of the other, moved by each pose, and how far it is covered."""
     rotation, translation = (value.contiguous() for value in pose)
-    fits = torch.empty(len(rotation), side.count)
-    pointers = rotation.data_ptr(), translation.data_ptr(), fits.data_ptr()
+    fits, covered = torch.empty(2, len(rotation), side.count)
+    pointers = (value.data_ptr() for value in (rotation, translation, fits, covered))
     if _fits()(side.address, other.address, len(rotation), *pointers):
         raise MemoryError
-    return fits
+    return fits, covered

@@ -196,8 +196,9 @@ def _evidence(result: RegistrationResult, about: About) -> str:
     ]
     if evidence.whole_lines:  # none of lines without ends
         rows.append(("whole lines", f"{evidence.whole_lines:,} of the inliers coincide from end to end"))
-    if evidence.volume_explained:  # likewise
-        rows.append(("shared volume", f"{percent(evidence.volume_explained)} of the lines inside it are explained"))
+    if evidence.volume_lines:  # likewise
+        fraction = percent(evidence.volume_explained / evidence.volume_lines)
+        rows.append(("shared volume", f"{fraction} of the lines inside it are explained"))
     if len(result.inliers):
         rows.append(("noise", noise_words(result.noise)))
     rows += [("note", note) for note in about.notes]

@@ -13,6 +13,7 @@ from torch import Tensor
 from plueckernet.estimation.assessment import Assessment, assess
 from plueckernet.estimation.batched.look import LookedAt
 from plueckernet.estimation.evidence import MATCH_EVIDENCE, Evidence, compared
+from plueckernet.estimation.hull import VOLUME_EVIDENCE
 from plueckernet.estimation.judgement import Calibration
 from plueckernet.estimation.refinement import RefinedCandidate, Refinement
 from plueckernet.geometry.pose import Pose
@@ -35,7 +36,7 @@ def assessed_pairs(
     lateral = (looked_at.inliers - along).clamp_min(0).tolist()
     names = ["mask", "score", "stand_out", "chance_lines", "explained_fraction", "source_explained", "target_explained"]
     names += ["expected_source", "expected_target", "rotation_deviation", "inliers", "whole_lines"]
-    names += ["volume_explained", *MATCH_EVIDENCE]
+    names += [*VOLUME_EVIDENCE, *MATCH_EVIDENCE]
     values: dict[str, Any] = {name: getattr(looked_at, name).tolist() for name in names}
     values |= {"lateral": lateral, "crowd": looked_at.crowd.tolist()}
     poses = looked_at.poses
@@ -70,9 +71,8 @@ def _assessed(
                 deficit=0.0,
                 lateral_support=values["lateral"][column],
                 whole_lines=values["whole_lines"][column],
-                volume_explained=values["volume_explained"][column],
                 rotation_deviation=values["rotation_deviation"][column],
-                **{name: values[name][column] for name in MATCH_EVIDENCE},
+                **{name: values[name][column] for name in (*VOLUME_EVIDENCE, *MATCH_EVIDENCE)},
             )
         )
         refinement = _only_pose(poses[column])

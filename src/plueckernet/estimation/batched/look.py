@@ -49,7 +49,9 @@ class LookedAt:
     chance_matches: Float[Tensor, "b c"]
     inliers: Int[Tensor, "b c"]
     whole_lines: Int[Tensor, "b c"]
+    volume_lines: Float[Tensor, "b c"]
     volume_explained: Float[Tensor, "b c"]
+    volume_covered: Float[Tensor, "b c"]
     directions: Float[Tensor, "b c 3 3"]  # sum of outer products over the inliers, for the lateral support
     crowd: Float[Tensor, " b"]
     regular: Bool[Tensor, " b"]  # False: a motion was not determined; to be registered by itself
@@ -176,7 +178,7 @@ class BatchedSearch:
         explained = self.map_scorer.explained(poses)
         score = self.map_scorer.score(explained)
         stand_out, chance_lines = self.map_scorer.stand_out(poses, score, mask)
-        support = _match_support(poses, mask, scorers)
+        support, volume = _match_support(poses, mask, scorers), self.map_scorer.shared_volume(poses, mask)
         return LookedAt(
             poses,
             mask,
@@ -194,7 +196,7 @@ class BatchedSearch:
             support.chance_matches,
             candidates.inliers.gather(1, order),
             candidates.whole_lines.gather(1, order),
-            self.map_scorer.volume_explained(poses, mask),
+            *(volume.volume_lines, volume.volume_explained, volume.volume_covered),
             take_rows(candidates.directions.flatten(2), order).unflatten(2, (3, 3)),
             crowd,
             candidates.determined.all(1),

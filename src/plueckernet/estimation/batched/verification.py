@@ -14,7 +14,7 @@ from plueckernet.estimation.batched.lines import PaddedLines, max_entries, mean
 from plueckernet.estimation.batched.partners import BatchedOccupancy, InfinitePartners
 from plueckernet.estimation.batched.preparation import BatchedMaps
 from plueckernet.estimation.batched.residuals import Thresholds, pair_squares
-from plueckernet.estimation.hull import RAYS, Hull, explained_inside
+from plueckernet.estimation.hull import RAYS, VOLUME_EVIDENCE, Hull, MovedSide, SharedVolume
 from plueckernet.estimation.verification import (
     COMPARED_LINES,
     INFINITE_LINES,
@@ -150,28 +150,29 @@ class BatchedMapScorer:
         result[1, pair, column] = explained.lines.mean(-1)
         return result[0], result[1]
 
-    def volume_explained(self, poses: Pose, mask: Bool[Tensor, "b h"]) -> Float[Tensor, "b h"]:
-        """The fraction of lines explained in the volume that both maps fill; zero where no mask is."""
-        result = poses.translation.new_zeros(mask.shape)
-        if self._sides[0].hull is None:
-            return result
+    def shared_volume(self, poses: Pose, mask: Bool[Tensor, "b h"]) -> SharedVolume:
+        """The lines in the volume that both maps fill; zero where no mask is."""
+        result = poses.translation.new_zeros(len(VOLUME_EVIDENCE), *mask.shape)
         size = max(1, max_entries(mask.device) // (RAYS * max(side.lines.mask.shape[1] for side in self._sides)))
         for rows in mask.nonzero().split(size):
             pair, column = rows.mT
-            result[pair, column] = self.of_pairs(pair)._explained_inside(poses[pair, column])
-        return result
+            scorer, motion = self.of_pairs(pair), poses[pair, column]
+            sides = scorer._moved(0, motion), scorer._moved(1, motion.inverse())
+            if sides[0] is not None and sides[1] is not None:
+                volume = SharedVolume.of(sides[0], sides[1])
+                result[:, pair, column] = torch.stack([getattr(volume, name) for name in VOLUME_EVIDENCE])
+        return SharedVolume(*result)
 
-    def _explained_inside(self, poses: Pose) -> Float[Tensor, " b"]:
-        """Of one pose of each pair of maps."""
-        fits, coverages = [], []
-        for moved, other, motion in zip(self._sides, reversed(self._sides), (poses, poses.inverse()), strict=True):
-            lines, single = moved.lines, motion.to(torch.float32)
-            fit = 1 - other.partners.misfit(Pose(single.rotation[:, None], single.translation[:, None]), lines)
-            fits.append(fit[:, 0].clamp_min(0).to(poses.translation) * lines.mask)
-            if other.hull is not None and lines.half_length is not None:
-                segments = (value.double() for value in (lines.anchor, lines.direction, lines.half_length))
-                coverages.append(other.hull.coverage(motion, *segments) * lines.mask)
-        return explained_inside((fits[0], fits[1]), (coverages[0], coverages[1]))
+    def _moved(self, side: int, poses: Pose) -> MovedSide | None:
+        """The lines of the source (0) or the target (1), moved by one pose of each pair; None of infinite ones."""
+        lines, other, single = self._sides[side].lines, self._sides[1 - side], poses.to(torch.float32)
+        if lines.half_length is None or other.hull is None or other.occupancy is None:
+            return None
+        each = Pose(single.rotation[:, None], single.translation[:, None])
+        fit = (1 - other.partners.misfit(each, lines)).clamp_min(0)
+        segments = (value.double() for value in (lines.anchor, lines.direction, lines.half_length))
+        rows = fit[:, 0], other.occupancy.coverage(each, lines)[:, 0], other.hull.coverage(poses, *segments)
+        return MovedSide(lines.count.double(), *(row.double() * lines.mask for row in rows))
 
     def _explained(
         self, poses: Pose, source: PaddedLines, target: PaddedLines, weights: tuple[Tensor, Tensor]
