@@ -78,14 +78,14 @@ _ANY_FEATURES = FeatureNames(  # whether or not ends coincide
     ),
 )
 # Lines that coincide from end to end tell more about a pose of segments than those that hold it across the main
-# direction: these are as many under a wrong pose of a row of houses. What is missing in the volume that both maps fill
-# tells most.
+# direction: these are as many under a wrong pose of a row of houses. Which lines are missing in the volume that both
+# maps fill tells most: their number which pose is right, and, in maps of any size, their fraction whether one is.
 FEATURES = FeatureNames(
     choice=(
-        *("whole_lines" if name == "lateral_support" else name for name in _ANY_FEATURES.choice),
-        *("volume_missing", "volume_empty"),
+        *("stand_out", "lead", "deficit", "whole_lines", "volume_missing", "volume_empty", "rotation_deviation"),
+        "matcher_agreement",
     ),
-    presence=(*_ANY_FEATURES.presence, "whole_lines", "volume_missing"),
+    presence=(*_ANY_FEATURES.presence, "whole_lines", "volume_fraction"),
 )
 REAL_FITTED_ON = "real maps: neighbouring crops, sparse and dense, pieces, tiny, repeated and unrelated maps; "
 INFINITE_PROTOCOLS: list[EvaluationProtocol] = [
