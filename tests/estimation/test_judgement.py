@@ -84,6 +84,22 @@ def test_more_evidence_is_more_confidence(calibration):
     assert calibration.preference(replace(base, deficit=2.0)) < calibration.preference(base)
 
 
+def test_lines_missing_where_both_maps_are_speak_against_a_pose():
+    missing, empty = replace(GOOD, volume_explained=18.0), replace(GOOD, volume_covered=40.0)
+    assert LEARNED.preference(missing) < LEARNED.preference(GOOD)
+    assert LEARNED.preference(empty) < LEARNED.preference(GOOD)
+    assert LEARNED.presence_probability(missing) < LEARNED.presence_probability(GOOD)
+
+
+def test_missing_lines_are_counted_in_standard_deviations():
+    few, many = replace(GOOD, volume_lines=5.0, volume_explained=2.0), replace(GOOD, volume_explained=24.0)
+    assert FEATURES["volume_missing"](few) == pytest.approx(3 / 3)
+    assert FEATURES["volume_missing"](many) == pytest.approx(36 / 8)  # the same fraction of 60 lines
+    assert FEATURES["volume_empty"](GOOD) == pytest.approx(5 / 8)
+    none = replace(GOOD, volume_lines=0.0, volume_explained=0.0, volume_covered=0.0)  # lines without ends
+    assert FEATURES["volume_missing"](none) == FEATURES["volume_empty"](none) == 0
+
+
 def test_a_pose_is_doubted_the_more_the_farther_it_is_behind_another():
     behind = [replace(GOOD, runner_up_ratio=ratio) for ratio in (0.5, 1.0, 1.5, 3.0)]
     best, even, half, third = map(LEARNED.preference, behind)

@@ -41,6 +41,32 @@ def test_lines_amid_the_other_map_without_a_partner_speak_against_the_pose():
     assert score(anchored(common, missed), anchored(common)) < 0.8 * score(anchored(common), anchored(common))
 
 
+def test_the_shared_volume_is_where_both_maps_are():
+    """Neighbouring maps, of which each lacks some lines of the part that both show."""
+    every = segments(800, 0)
+    x = every[:, :, 0].mean(1)
+    source, target = every[x < 0.3], every[x > -0.3]
+    common = float((x.abs() < 0.3).sum())
+    complete = MapScorer(anchored(source), anchored(target), THRESHOLD).shared_volume(IDENTITY)
+    assert 2 * common <= float(complete.volume_lines) < 2.4 * common  # lines that begin inside count in part
+    assert 2 * common - 1 < float(complete.volume_explained) <= float(complete.volume_lines)
+    shared, lost = source[:, :, 0].mean(1) > -0.3, torch.arange(len(source)) % 2 == 0
+    for dropped, missing in ((shared & lost, common / 2), (~shared & lost, 0.0)):
+        volume = MapScorer(anchored(source[~dropped]), anchored(target), THRESHOLD).shared_volume(IDENTITY)
+        assert abs(float(volume.volume_lines - volume.volume_explained) - missing) < 0.2 * common
+
+
+def test_a_wrong_pose_puts_lines_where_the_other_map_has_none():
+    """Two walls; moved by half the gap, the lines of one lie amid the gap of the other."""
+    walls = segments(200, 0) * torch.tensor([0.02, 1.0, 1.0], dtype=torch.float64)
+    both = anchored(walls, walls + torch.tensor([2.0, 0.0, 0.0], dtype=torch.float64))
+    shift = torch.tensor([[1.0, 0.0, 0.0]], dtype=torch.float64)
+    scorer = MapScorer(both, both, THRESHOLD)
+    right, wrong = scorer.shared_volume(IDENTITY), scorer.shared_volume(Pose(IDENTITY.rotation, shift))
+    assert float(right.volume_covered) == pytest.approx(float(right.volume_lines))
+    assert float(wrong.volume_covered) < 0.1 * float(wrong.volume_lines)
+
+
 def test_a_bundle_counts_as_one_line():
     offsets = torch.linspace(0, THRESHOLD.distance, 30, dtype=torch.float64)[:, None, None]
     bundle = segments(1, 5) + offsets * torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
