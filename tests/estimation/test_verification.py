@@ -63,9 +63,9 @@ def test_the_shared_volume_is_where_both_maps_are():
 def test_a_wrong_pose_puts_lines_where_the_other_map_has_none():
     """Two walls; moved by half the gap, the lines of one lie amid the gap of the other."""
     walls = segments(200, 0) * torch.tensor([0.02, 1.0, 1.0], dtype=torch.float64)
-    both = anchored(walls, walls + torch.tensor([2.0, 0.0, 0.0], dtype=torch.float64))
+    sides = anchored(walls, walls + torch.tensor([2.0, 0.0, 0.0], dtype=torch.float64))
     shift = torch.tensor([[1.0, 0.0, 0.0]], dtype=torch.float64)
-    scorer = MapScorer(both, both, THRESHOLD)
+    scorer = MapScorer(sides, sides, THRESHOLD)
     right, wrong = scorer.shared_volume(IDENTITY), scorer.shared_volume(Pose(IDENTITY.rotation, shift))
     assert float(right.volume_covered) == pytest.approx(float(right.volume_lines))
     assert float(wrong.volume_covered) < 0.1 * float(wrong.volume_lines)

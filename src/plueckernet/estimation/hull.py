@@ -79,8 +79,8 @@ class MovedSide:
 
     def sums(self, weight: Float[Tensor, " *#h"]) -> list[Float[Tensor, " *h"]]:
         """The lines of :class:`SharedVolume`, in its order, each counted by a weight."""
-        expected = torch.maximum(self.fit, self.inside), self.fit, torch.maximum(self.fit, self.covered)
-        return [weight * lines.sum(-1) for lines in expected]
+        rows = torch.maximum(self.fit, self.inside), self.fit, torch.maximum(self.fit, self.covered)
+        return [weight * row.sum(-1) for row in rows]
 
 
 @dataclass(frozen=True, eq=False)

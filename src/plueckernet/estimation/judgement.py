@@ -39,9 +39,9 @@ def _lead(evidence: Evidence) -> float:
     return min(math.log(max(evidence.runner_up_ratio or 1.0, 1.0)), _MAX_LEAD)
 
 
-def _missing(evidence: Evidence, found: float) -> float:
+def _missing(evidence: Evidence, present: float) -> float:
     """How many lines are missing in the volume that both maps fill, in standard deviations."""
-    return (evidence.volume_lines - found) / math.sqrt(evidence.volume_lines + _VOLUME_VARIANCE)
+    return (evidence.volume_lines - present) / math.sqrt(evidence.volume_lines + _VOLUME_VARIANCE)
 
 
 _SPECIAL = ("upright", "infinite")  # names of the calibrations that others may hold
