@@ -190,7 +190,7 @@ def test_a_wrong_pose_that_hides_the_right_one_does_not_stand():
         confidence.append(assessment.weighing.confidence)
     assert listed == [[True, False], [True, True]]
     assert confidence[0] > 0.9  # of the wrong one
-    assert confidence[1] < 0.6
+    assert confidence[1] < JudgementSettings().min_confidence
     assert assessment.weighing.presence > 0.9
 
 

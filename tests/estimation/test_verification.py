@@ -4,6 +4,7 @@ import pytest
 import torch
 from tests.estimation.lines_for_tests import matched_lines
 
+from plueckernet.estimation.hull import VOLUME_EVIDENCE
 from plueckernet.estimation.infinite_lines import InfiniteLines
 from plueckernet.estimation.scoring import AnchoredLines, InlierThreshold, pair_residuals
 from plueckernet.estimation.verification import Explained, MapScorer
@@ -58,6 +59,14 @@ def test_the_shared_volume_is_where_both_maps_are():
     assert least < 0.3 * common
     assert missing(~(shared & odd)) - least == pytest.approx(common / 2, rel=0.1)
     assert missing(shared | odd) <= least
+
+
+@pytest.mark.parametrize(("count", "alike"), [(200, True), (201, False)])
+def test_lines_missing_in_a_map_of_few_lines_say_nothing(count, alike):
+    many, few = anchored(segments(count, 0)), anchored(segments(count, 0)[:10])
+    for sides in ((many, few), (few, many)):
+        volume = MapScorer(*sides, THRESHOLD).shared_volume(IDENTITY)
+        assert [float(getattr(volume, name)) > 0 for name in VOLUME_EVIDENCE] == [alike] * 3
 
 
 def test_a_wrong_pose_puts_lines_where_the_other_map_has_none():

@@ -23,6 +23,7 @@ _STEPS = 8
 _START = 1e-3  # size of the first triangle, in radii of a map
 _MIN_STEP = 1e-6  # by which a point must lie farther out than the triangle, likewise
 _MIN_SLOPE = 1e-12  # of a segment towards a face; with less it is parallel
+MAX_LINE_RATIO = 20.0  # of two maps; with more, one is so much denser that missing lines say nothing
 _MAX_RATIO = 2.0  # of the lines of two maps; those of a denser map count less
 
 
@@ -104,7 +105,7 @@ class SharedVolume:
 
     @classmethod
     def none(cls, like: Float[Tensor, " *h"]) -> SharedVolume:
-        """Of lines without ends."""
+        """Of lines without ends, and of maps that differ too much."""
         return SharedVolume(*torch.zeros_like(like).expand(len(VOLUME_EVIDENCE), *like.shape))
 
 

@@ -29,7 +29,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from plueckernet.estimation.hull import Hull, MovedSide, SharedVolume
+from plueckernet.estimation.hull import MAX_LINE_RATIO, Hull, MovedSide, SharedVolume
 from plueckernet.estimation.infinite_lines import InfiniteLines
 from plueckernet.estimation.line_grid import LineGrid
 from plueckernet.estimation.moved_lines import MovedLines
@@ -192,14 +192,17 @@ class MapScorer:
         return float(own), float(above), float(chance)
 
     def shared_volume(self, poses: Pose) -> SharedVolume:
-        """The lines in the volume that both maps fill; all lines of a map count alike. None of infinite lines.
+        """The lines in the volume that both maps fill; all lines of a map count alike.
+
+        None of infinite lines, and of maps of which one has many times the lines of the other.
 
         The cells of the score are coarse and grow: where maps have little in common, most lines that it expects lie
         beside the part that both show.
         """
-        if self._infinite:
-            return SharedVolume.none(poses.translation[:, 0])
         moved, fixed = self._source, self._target
+        fewer, more = sorted((moved.size, fixed.size))
+        if self._infinite or more > MAX_LINE_RATIO * fewer:
+            return SharedVolume.none(poses.translation[:, 0])
         return SharedVolume.of(moved.moved_into(fixed, poses), fixed.moved_into(moved, poses.inverse()))
 
     def _rough_scores(self, poses: Pose) -> Float[Tensor, " h"]:
@@ -288,6 +291,11 @@ class _Side:
 
     def __len__(self) -> int:
         return len(self._lines)
+
+    @property
+    def size(self) -> int:
+        """The number of lines of the whole map."""
+        return len(self._partners)
 
     def sample(self, count: int) -> Int[Tensor, " k"]:
         """Rows of at most ``count`` lines, spread evenly."""

@@ -14,7 +14,7 @@ from plueckernet.estimation.batched.lines import PaddedLines, max_entries, mean
 from plueckernet.estimation.batched.partners import BatchedOccupancy, InfinitePartners
 from plueckernet.estimation.batched.preparation import BatchedMaps
 from plueckernet.estimation.batched.residuals import Thresholds, pair_squares
-from plueckernet.estimation.hull import RAYS, VOLUME_EVIDENCE, Hull, MovedSide, SharedVolume
+from plueckernet.estimation.hull import MAX_LINE_RATIO, RAYS, VOLUME_EVIDENCE, Hull, MovedSide, SharedVolume
 from plueckernet.estimation.verification import (
     COMPARED_LINES,
     INFINITE_LINES,
@@ -154,7 +154,9 @@ class BatchedMapScorer:
         """The lines in the volume that both maps fill; zero where no mask is."""
         result = poses.translation.new_zeros(len(VOLUME_EVIDENCE), *mask.shape)
         size = max(1, max_entries(mask.device) // (RAYS * max(side.lines.mask.shape[1] for side in self._sides)))
-        for rows in mask.nonzero().split(size):
+        counts = torch.stack([side.lines.count for side in self._sides])
+        alike = counts.amax(0) <= MAX_LINE_RATIO * counts.amin(0)
+        for rows in (mask & alike[:, None]).nonzero().split(size):
             pair, column = rows.mT
             scorer, motion = self.of_pairs(pair), poses[pair, column]
             sides = scorer._moved(0, motion), scorer._moved(1, motion.inverse())
