@@ -86,9 +86,11 @@ def test_flat_maps_have_a_volume_that_contains_them(rank):
     assert (points @ hull.normal.mT <= hull.offset + 1e-9).all()
 
 
-def moved(fit: list[float], covered: list[float], inside: list[float]) -> MovedSide:
+def moved(
+    fit: list[float], covered: list[float], inside: list[float], length: list[float] | None = None
+) -> MovedSide:
     """The lines of a map under one pose."""
-    rows = (torch.tensor([values], dtype=torch.float64) for values in (fit, covered, inside))
+    rows = [torch.tensor([values], dtype=torch.float64) for values in (length or [1.0] * len(fit), fit, covered, inside)]
     return MovedSide(torch.tensor([float(len(fit))]), *rows)
 
 
@@ -98,6 +100,16 @@ def test_missing_lines_inside_count_and_those_outside_do_not():
     assert [float(getattr(within, name)) for name in VOLUME_EVIDENCE] == [3 + 2.5, 3 + 1.0, 3 + 2.0]
     beside = SharedVolume.of(moved([1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]), other)
     assert [float(getattr(beside, name)) for name in VOLUME_EVIDENCE] == [3 + 1.0, 3 + 1.0, 3 + 1.0]
+
+
+def test_lines_count_by_their_lengths_in_any_unit():
+    one = moved([1.0], [1.0], [1.0])
+    for unit in (1.0, 1000.0):
+        lengths = [unit, 2 * unit, 3 * unit]  # 0.5, 1 and 1.5 of their mean
+        volume = SharedVolume.of(moved([1.0, 0.0, 0.0], [1.0, 0.0, 1.0], [1.0, 1.0, 1.0], lengths), one)
+        weight = 2 / 3  # of the denser map
+        expected = [1 + 3 * weight, 1 + 0.5 * weight, 1 + 2 * weight]
+        assert [float(getattr(volume, name)) for name in VOLUME_EVIDENCE] == pytest.approx(expected)
 
 
 def test_a_dense_map_counts_as_twice_the_sparse_one_at_most():

@@ -43,7 +43,8 @@ class Evidence:
     # score, in standard deviations
     lateral_support: float  # inliers across the direction that most of them are parallel to
     whole_lines: int  # inliers that coincide from end to end; none of lines without ends
-    volume_lines: float  # of both maps in the volume that both fill; none of lines without ends
+    volume_lines: float  # of both maps in the volume that both fill, each by its length over the mean of its map; none
+    # of lines without ends
     volume_explained: float  # of these
     volume_covered: float  # of these, where the other map has lines; it has lines beside the volume, too
     rotation_deviation: float  # rad; standard deviation of the rotation about the axis that the inliers hold least

@@ -74,19 +74,21 @@ class MovedSide:
     """What becomes of the lines of one map that are moved into the other; zero for padding."""
 
     count: Float[Tensor, " *#h"]
+    length: Float[Tensor, "*#h n"]  # in any unit
     fit: Float[Tensor, "*h n"]  # to the best partner
     covered: Float[Tensor, "*h n"]  # fraction that lies where the other map has lines
     inside: Float[Tensor, "*h n"]  # fraction in the volume of the other map
 
     def sums(self, weight: Float[Tensor, " *#h"]) -> list[Float[Tensor, " *h"]]:
-        """The lines of :class:`SharedVolume`, in its order, each counted by a weight."""
+        """The lines of :class:`SharedVolume`, in its order, all counted by a weight, too."""
+        share = self.length / self.length.sum(-1, keepdim=True)
         rows = torch.maximum(self.fit, self.inside), self.fit, torch.maximum(self.fit, self.covered)
-        return [weight * row.sum(-1) for row in rows]
+        return [weight * self.count * (share * row).sum(-1) for row in rows]
 
 
 @dataclass(frozen=True, eq=False)
 class SharedVolume:
-    """The lines of both maps, added, in the volume that both fill.
+    """The lines of both maps, added, in the volume that both fill; each counts by its length over the mean of its map.
 
     Most lines of a dense map have no partner in a sparse one, whatever the pose. Together they count at most as much as
     twice the lines of the sparser map.

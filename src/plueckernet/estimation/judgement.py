@@ -55,6 +55,7 @@ FEATURES: dict[str, Callable[[Evidence], float]] = {
     "crowd_ratio": lambda evidence: min(evidence.crowd_ratio, _MAX_CROWD_RATIO),
     "explained_fraction": lambda evidence: _log_ratio(evidence.explained_fraction),
     "smaller_explained": lambda evidence: _log_ratio(evidence.smaller_explained),
+    "volume_explained": lambda evidence: math.log1p(evidence.volume_explained),
     "volume_fraction": lambda evidence: math.log((evidence.volume_explained + 1) / (evidence.volume_lines + 2)),
     "volume_missing": lambda evidence: _missing(evidence, evidence.volume_explained),
     "volume_empty": lambda evidence: _missing(evidence, evidence.volume_covered),

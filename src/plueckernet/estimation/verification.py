@@ -192,7 +192,7 @@ class MapScorer:
         return float(own), float(above), float(chance)
 
     def shared_volume(self, poses: Pose) -> SharedVolume:
-        """The lines in the volume that both maps fill; all lines of a map count alike.
+        """The lines in the volume that both maps fill; long ones count more than short ones.
 
         None of infinite lines, and of maps of which one has many times the lines of the other.
 
@@ -318,7 +318,7 @@ class _Side:
         fit, covered = (values.to(poses.translation) for values in self._fits(other, poses.to(torch.float32)))
         lines = self._lines
         inside = other.hull.coverage(poses, lines.anchor, lines.lines.direction, lines.segment_half_length)
-        return MovedSide(fit.new_tensor(len(self)), fit, covered, inside)
+        return MovedSide(fit.new_tensor(len(self)), lines.segment_half_length, fit, covered, inside)
 
     def _fits(self, other: _Side, poses: Pose) -> tuple[Float[Tensor, "h n"], Float[Tensor, "h n"]]:
         """How well each segment fits its best partner, and the fraction of it where the other map has lines."""

@@ -174,7 +174,7 @@ class BatchedMapScorer:
         fit = (1 - other.partners.misfit(each, lines)).clamp_min(0)
         segments = (value.double() for value in (lines.anchor, lines.direction, lines.half_length))
         rows = fit[:, 0], other.occupancy.coverage(each, lines)[:, 0], other.hull.coverage(poses, *segments)
-        return MovedSide(lines.count.double(), *(row.double() * lines.mask for row in rows))
+        return MovedSide(lines.count.double(), *(row.double() * lines.mask for row in (lines.half_length, *rows)))
 
     def _explained(
         self, poses: Pose, source: PaddedLines, target: PaddedLines, weights: tuple[Tensor, Tensor]
