@@ -86,11 +86,11 @@ def test_flat_maps_have_a_volume_that_contains_them(rank):
     assert (points @ hull.normal.mT <= hull.offset + 1e-9).all()
 
 
-def moved(
-    fit: list[float], covered: list[float], inside: list[float], length: list[float] | None = None
-) -> MovedSide:
+def moved(fit: list[float], covered: list[float], inside: list[float], length: list[float] | None = None) -> MovedSide:
     """The lines of a map under one pose."""
-    rows = [torch.tensor([values], dtype=torch.float64) for values in (length or [1.0] * len(fit), fit, covered, inside)]
+    rows = [
+        torch.tensor([values], dtype=torch.float64) for values in (length or [1.0] * len(fit), fit, covered, inside)
+    ]
     return MovedSide(torch.tensor([float(len(fit))]), *rows)
 
 

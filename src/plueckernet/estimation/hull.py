@@ -81,7 +81,7 @@ class MovedSide:
 
     def sums(self, weight: Float[Tensor, " *#h"]) -> list[Float[Tensor, " *h"]]:
         """The lines of :class:`SharedVolume`, in its order, all counted by a weight, too."""
-        share = self.length / self.length.sum(-1, keepdim=True)
+        share = self.length / self.length.sum(-1, keepdim=True).clamp_min(torch.finfo(self.length.dtype).tiny)
         rows = torch.maximum(self.fit, self.inside), self.fit, torch.maximum(self.fit, self.covered)
         return [weight * self.count * (share * row).sum(-1) for row in rows]
 

@@ -198,7 +198,7 @@ def _evidence(result: RegistrationResult, about: About) -> str:
         rows.append(("whole lines", f"{evidence.whole_lines:,} of the inliers coincide from end to end"))
     if evidence.volume_lines:  # likewise
         fraction = percent(evidence.volume_explained / evidence.volume_lines)
-        rows.append(("shared volume", f"{fraction} of the lines inside it are explained"))
+        rows.append(("shared volume", f"{fraction} of the length of the lines inside it is explained"))
     if len(result.inliers):
         rows.append(("noise", noise_words(result.noise)))
     rows += [("note", note) for note in about.notes]
