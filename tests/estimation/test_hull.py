@@ -98,8 +98,9 @@ def test_missing_lines_inside_count_and_those_outside_do_not():
     other = moved([1.0] * 3, [1.0] * 3, [1.0] * 3)
     within = SharedVolume.of(moved([1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 1.0, 0.5]), other)
     assert [float(getattr(within, name)) for name in VOLUME_EVIDENCE] == [3 + 2.5, 3 + 1.0, 3 + 2.0]
-    beside = SharedVolume.of(moved([1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]), other)
-    assert [float(getattr(beside, name)) for name in VOLUME_EVIDENCE] == [3 + 1.0, 3 + 1.0, 3 + 1.0]
+    for covered in (0.0, 1.0):  # lines of the other map that are near by change nothing
+        beside = SharedVolume.of(moved([1.0, 0.0, 0.0], [covered] * 3, [0.0, 0.0, 0.0]), other)
+        assert [float(getattr(beside, name)) for name in VOLUME_EVIDENCE] == [3 + 1.0, 3 + 1.0, 3 + 1.0]
 
 
 def test_lines_count_by_their_lengths_in_any_unit():

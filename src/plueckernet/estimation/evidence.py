@@ -46,7 +46,7 @@ class Evidence:
     volume_lines: float  # of both maps in the volume that both fill, each by its length over the mean of its map; none
     # of lines without ends
     volume_explained: float  # of these
-    volume_covered: float  # of these, where the other map has lines; it has lines beside the volume, too
+    volume_covered: float  # of these, too, where the other map has lines near by
     rotation_deviation: float  # rad; standard deviation of the rotation about the axis that the inliers hold least
     matcher_agreement: float  # fraction of the matcher's probability on pairs that coincide, less than that of few
     # matches; of all that were made, of the maps or of parts, those count that stand out most from the shifted pose

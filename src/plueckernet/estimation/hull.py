@@ -82,7 +82,8 @@ class MovedSide:
     def sums(self, weight: Float[Tensor, " *#h"]) -> list[Float[Tensor, " *h"]]:
         """The lines of :class:`SharedVolume`, in its order, all counted by a weight, too."""
         share = self.length / self.length.sum(-1, keepdim=True).clamp_min(torch.finfo(self.length.dtype).tiny)
-        rows = torch.maximum(self.fit, self.inside), self.fit, torch.maximum(self.fit, self.covered)
+        among = torch.minimum(self.inside, self.covered)
+        rows = torch.maximum(self.fit, self.inside), self.fit, torch.maximum(self.fit, among)
         return [weight * self.count * (share * row).sum(-1) for row in rows]
 
 
@@ -95,8 +96,8 @@ class SharedVolume:
     """
 
     volume_lines: Float[Tensor, " *h"]  # a line that ends outside counts by its fraction inside
-    volume_explained: Float[Tensor, " *h"]
-    volume_covered: Float[Tensor, " *h"]  # that lie where the other map has lines
+    volume_explained: Float[Tensor, " *h"]  # of these
+    volume_covered: Float[Tensor, " *h"]  # of these, too, where the other map has lines
 
     @classmethod
     def of(cls, source: MovedSide, target: MovedSide) -> SharedVolume:
