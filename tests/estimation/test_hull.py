@@ -104,10 +104,10 @@ def test_missing_lines_inside_count_and_those_outside_do_not():
 
 
 def test_lines_count_by_their_lengths_in_any_unit():
-    one = moved([1.0], [1.0], [1.0])
+    single = moved([1.0], [1.0], [1.0])
     for unit in (1.0, 1000.0):
         lengths = [unit, 2 * unit, 3 * unit]  # 0.5, 1 and 1.5 of their mean
-        volume = SharedVolume.of(moved([1.0, 0.0, 0.0], [1.0, 0.0, 1.0], [1.0, 1.0, 1.0], lengths), one)
+        volume = SharedVolume.of(moved([1.0, 0.0, 0.0], [1.0, 0.0, 1.0], [1.0, 1.0, 1.0], lengths), single)
         weight = 2 / 3  # of the denser map
         expected = [1 + 3 * weight, 1 + 0.5 * weight, 1 + 2 * weight]
         assert [float(getattr(volume, name)) for name in VOLUME_EVIDENCE] == pytest.approx(expected)
