@@ -55,7 +55,6 @@ FEATURES: dict[str, Callable[[Evidence], float]] = {
     "crowd_ratio": lambda evidence: min(evidence.crowd_ratio, _MAX_CROWD_RATIO),
     "explained_fraction": lambda evidence: _log_ratio(evidence.explained_fraction),
     "smaller_explained": lambda evidence: _log_ratio(evidence.smaller_explained),
-    "volume_explained": lambda evidence: math.log1p(evidence.volume_explained),
     "volume_fraction": lambda evidence: math.log((evidence.volume_explained + 1) / (evidence.volume_lines + 2)),
     "volume_missing": lambda evidence: _missing(evidence, evidence.volume_explained),
     "volume_empty": lambda evidence: _missing(evidence, evidence.volume_covered),
@@ -246,6 +245,8 @@ class JudgementSettings:
     min_confidence: float = 0.9
     min_inliers: int = 6  # lines; fewer coincide by chance in a few of a thousand unrelated maps of a dozen lines
     min_infinite_inliers: int = 4  # the same of lines without ends, whose confidence suffices to tell chance
+    min_few_stand_out: float = 12.0  # standard deviations above chance, from which on fewer inliers suffice: maps that
+    # are bent show the same lines farther apart
     clear_confidence: float = 0.99  # of the first round, from which on no other poses are searched for
     longest_clear_confidence: float = 0.99  # the same of the first look at the longest lines
     longest_clear_fraction: float = (
@@ -261,7 +262,7 @@ class JudgementSettings:
         check_fraction(self, "min_confidence", "clear_confidence", "longest_clear_confidence", "longest_clear_fraction")
         check_fraction(self, "min_runner_up_agreement", "hiding_fraction")
         check_at_least(self, 1, "min_inliers", "min_infinite_inliers", "min_runner_up_lines", "min_repetition_lines")
-        check_positive(self, "min_runner_up_stand_out")
+        check_positive(self, "min_runner_up_stand_out", "min_few_stand_out")
 
     def where(self, infinite: bool) -> JudgementSettings:
         """Those of lines with ends or without."""
@@ -365,7 +366,7 @@ def judge(
     if presence < settings.min_confidence:
         reason = f"confidence below {settings.min_confidence:g}: {basis}"
         return Verdict(Status.FAILED, confidence, reason, calibrated)
-    if evidence.inliers < settings.min_inliers:
+    if evidence.inliers < settings.min_inliers and evidence.stand_out < settings.min_few_stand_out:
         reason = f"{basis}, but fewer than {settings.min_inliers} lines may coincide by chance"
         return Verdict(Status.FAILED, confidence, reason, calibrated)
     if unobservable:

@@ -79,12 +79,12 @@ _ANY_FEATURES = FeatureNames(  # whether or not ends coincide
 )
 # Lines that coincide from end to end tell more about a pose of segments than those that hold it across the main
 # direction: these are as many under a wrong pose of a row of houses. Which lines are missing in the volume that both
-# maps fill tells most, long ones more than short ones: their number and their fraction together which pose is right,
-# and, in maps of any size, their fraction alone whether one is.
+# maps fill tells most, long ones more than short ones: their number which pose is right, and, in maps of any size,
+# their fraction whether one is.
 FEATURES = FeatureNames(
     choice=(
-        *("stand_out", "lead", "deficit", "whole_lines", "volume_explained", "volume_fraction", "volume_missing"),
-        *("volume_empty", "rotation_deviation", "matcher_agreement"),
+        *("stand_out", "lead", "deficit", "whole_lines", "volume_missing", "volume_empty", "rotation_deviation"),
+        "matcher_agreement",
     ),
     presence=(*_ANY_FEATURES.presence, "whole_lines", "volume_fraction"),
 )
