@@ -173,24 +173,26 @@ def mirrored_flats() -> tuple[LineSet, LineSet, Pose]:
     return LineSet.from_segments(source), LineSet.from_segments(target), turn
 
 
-def is_listed(pose: Pose, assessment, maps) -> bool:
-    poses = [maps.original_pose(entry.refinement.pose).matrix() for entry in assessment.candidates]
-    return any(torch.allclose(entry, pose.matrix(), atol=0.05) for entry in poses)
+def probability(pose: Pose, assessment, maps) -> float | None:
+    """Of a pose; None if it is not listed."""
+    for entry, share in zip(assessment.candidates, assessment.weighing.probabilities, strict=True):
+        if torch.allclose(maps.original_pose(entry.refinement.pose).matrix(), pose.matrix(), atol=0.05):
+            return share
+    return None
 
 
 def test_a_wrong_pose_that_hides_the_right_one_does_not_stand():
     source, target, turn = mirrored_flats()
-    listed, confidence = [], []
+    wrong, right = [], []
     for fraction in (0.0, JudgementSettings().hiding_fraction):
         settings = replace(ALL_AT_ONCE, judgement=JudgementSettings(hiding_fraction=fraction))
         with torch.inference_mode():
             search, maps = search_of(source, target, settings)
             assessment = search.run()
-        listed.append([is_listed(pose, assessment, maps) for pose in (turn, Pose.identity())])
-        confidence.append(assessment.weighing.confidence)
-    assert listed == [[True, False], [True, True]]
-    assert confidence[0] > 0.9  # of the wrong one
-    assert confidence[1] < JudgementSettings().min_confidence
+        wrong.append(probability(turn, assessment, maps))
+        right.append(probability(Pose.identity(), assessment, maps))
+    assert (wrong[0] > 0.9, right[0]) == (True, None)
+    assert (wrong[1] < 0.9, right[1] > 0.05) == (True, True)
     assert assessment.weighing.presence > 0.9
 
 
