@@ -91,6 +91,15 @@ def test_lines_missing_where_both_maps_are_speak_against_a_pose():
     assert LEARNED.presence_probability(missing) < LEARNED.presence_probability(GOOD)
 
 
+@pytest.mark.parametrize(
+    "calibration", [LEARNED, LEARNED.upright, LEARNED.infinite], ids=["any", "upright", "infinite"]
+)
+def test_what_speaks_for_a_pose_is_never_held_against_it(calibration):
+    """A fit may weigh features against one another so that each counts the wrong way, and fails far from its pairs."""
+    against = {"lead", "deficit", "chance_lines", "volume_missing", "volume_empty", "rotation_deviation"}
+    assert {name for name, weight in calibration.choice.items() if weight < 0} == against & calibration.choice.keys()
+
+
 def test_missing_lines_are_counted_in_standard_deviations():
     few, many = replace(GOOD, volume_lines=5.0, volume_explained=2.0), replace(GOOD, volume_explained=24.0)
     assert FEATURES["volume_missing"](few) == pytest.approx(3 / 3)
