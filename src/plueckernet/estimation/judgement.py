@@ -245,8 +245,6 @@ class JudgementSettings:
     min_confidence: float = 0.9
     min_inliers: int = 6  # lines; fewer coincide by chance in a few of a thousand unrelated maps of a dozen lines
     min_infinite_inliers: int = 4  # the same of lines without ends, whose confidence suffices to tell chance
-    min_few_stand_out: float = 12.0  # standard deviations above chance, from which on fewer inliers suffice: maps that
-    # are bent show the same lines farther apart
     clear_confidence: float = 0.99  # of the first round, from which on no other poses are searched for
     longest_clear_confidence: float = 0.99  # the same of the first look at the longest lines
     longest_clear_fraction: float = (
@@ -262,7 +260,7 @@ class JudgementSettings:
         check_fraction(self, "min_confidence", "clear_confidence", "longest_clear_confidence", "longest_clear_fraction")
         check_fraction(self, "min_runner_up_agreement", "hiding_fraction")
         check_at_least(self, 1, "min_inliers", "min_infinite_inliers", "min_runner_up_lines", "min_repetition_lines")
-        check_positive(self, "min_runner_up_stand_out", "min_few_stand_out")
+        check_positive(self, "min_runner_up_stand_out")
 
     def where(self, infinite: bool) -> JudgementSettings:
         """Those of lines with ends or without."""
@@ -366,7 +364,7 @@ def judge(
     if presence < settings.min_confidence:
         reason = f"confidence below {settings.min_confidence:g}: {basis}"
         return Verdict(Status.FAILED, confidence, reason, calibrated)
-    if evidence.inliers < settings.min_inliers and evidence.stand_out < settings.min_few_stand_out:
+    if evidence.inliers < settings.min_inliers:
         reason = f"{basis}, but fewer than {settings.min_inliers} lines may coincide by chance"
         return Verdict(Status.FAILED, confidence, reason, calibrated)
     if unobservable:

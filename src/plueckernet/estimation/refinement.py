@@ -29,6 +29,7 @@ from plueckernet.estimation.gauss_newton import determined_step, inverse_informa
 from plueckernet.estimation.maps import MapPair
 from plueckernet.estimation.masks import quantile
 from plueckernet.estimation.noise import (
+    MIN_DIRECTION_RATIO,
     KnownNoise,
     NoiseSettings,
     direction_variance_scale,
@@ -414,18 +415,17 @@ def _covariance(information: Float[np.ndarray, "6 6"], lines: float, estimated: 
 def _rough_noise(model: NoiseModel, fit: _Fit, lines: PairedLines, settings: RefinementSettings) -> NoiseModel:
     """The noise by medians, not much below the previous estimate: the pose has to follow.
 
-    In a drawing most lines are exactly parallel, wrong pairs included; their residuals do not depend on the pose.
+    In a drawing most lines are exactly parallel, wrong pairs included; their residuals do not depend on the pose. Nor
+    do lines that are upright to the last digit tell how far others are turned.
     """
     rows = np.flatnonzero(fit.weight > settings.min_noise_probability)
     if len(rows) < 3:
         rows = np.flatnonzero(fit.weight > 0)
     estimate = robust_noise(model, fit.residuals, lines, rows, fit.weight.take(rows), fit.kernel)
     limit = settings.noise.max_decrease
-    return replace(
-        estimate,
-        position=max(estimate.position, model.position / limit),
-        direction=max(estimate.direction, model.direction / limit),
-    )
+    position = max(estimate.position, model.position / limit)
+    direction = max(estimate.direction, model.direction / limit, MIN_DIRECTION_RATIO * position)
+    return replace(estimate, position=position, direction=direction)
 
 
 def _fine_noise(model: NoiseModel, fit: _Fit, pairs: ClosePairs, lines: PairedLines) -> NoiseModel:

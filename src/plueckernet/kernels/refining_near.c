@@ -6,6 +6,7 @@
 #define SAME_THRESHOLD 0.05
 #define NOISE_FLOOR 1e-7
 #define MIN_POSITION_RATIO 0.3
+#define MIN_DIRECTION_RATIO 0.5
 #define FITTED_LINES 3
 #define MAX_FITTED_RATIO 6.0
 #define MIN_EIGENVALUE 1e-12 /* of the equations of the noise, relative to the largest; below it Python solves them */
@@ -201,6 +202,7 @@ static enum outcome rough_noise(struct work *w)
     noise.position = larger(medians[1] * sqrt(fitted_ratio(total)) * before.position, NOISE_FLOOR);
     noise.position = larger(noise.position, before.position / decrease);
     noise.direction = larger(medians[0], before.direction / decrease);
+    noise.direction = larger(noise.direction, MIN_DIRECTION_RATIO * noise.position);
     return accept_noise(w, noise);
 }
 

@@ -15,6 +15,7 @@ from plueckernet.estimation.batched.residuals import Thresholds
 from plueckernet.estimation.noise import (
     FITTED_LINES,
     MAX_FITTED_RATIO,
+    MIN_DIRECTION_RATIO,
     MIN_POSITION_RATIO,
     NOISE_FLOOR,
     RAYLEIGH_MEDIAN,
@@ -70,11 +71,9 @@ def robust_noise(
     ratio = residuals.position.norm(dim=-1) / (2 * noise.position.square()[:, None] + carried).sqrt()
     ratio = weighted_median(ratio, weight) * fitted_ratio(weight.sum(-1)).sqrt()
     position = (ratio / RAYLEIGH_MEDIAN * noise.position).clamp_min(NOISE_FLOOR)
-    return NoiseModels(
-        torch.maximum(position, noise.position / max_decrease),
-        torch.maximum(direction, noise.direction / max_decrease),
-        torch.zeros_like(position),
-    )
+    position = torch.maximum(position, noise.position / max_decrease)
+    direction = torch.maximum(direction, noise.direction / max_decrease)
+    return NoiseModels(position, torch.maximum(direction, MIN_DIRECTION_RATIO * position), torch.zeros_like(position))
 
 
 def fitted_noise(
