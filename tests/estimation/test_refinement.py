@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from tests.estimation.lines_for_tests import errors, matched_lines
+from tests.estimation.lines_for_tests import errors, matched_lines, noisy
 
 from plueckernet.data.protocols import AnyProtocol, ScanProtocol, sample_pair
 from plueckernet.data.scan import Survey
@@ -227,6 +227,22 @@ def test_parallel_lines_determine_the_pose_but_for_the_shift_along_them():
     sigma = refined.covariance.diagonal().sqrt()
     assert float(sigma[5]) > 10
     assert float(sigma[:5].max()) < 1e-3
+
+
+def test_lines_that_are_parallel_to_the_last_digit_do_not_shut_out_the_others():
+    """Where the vertical is known, some programs make walls upright: those of others have noise."""
+    generator = torch.Generator().manual_seed(0)
+    up = torch.tensor([[0.0, 0.0, 1.0]], dtype=torch.float64).expand(60, 3)
+    directions = torch.cat([up, torch.randn(20, 3, generator=generator, dtype=torch.float64)])
+    points = torch.rand(80, 3, generator=generator, dtype=torch.float64) - 0.5
+    lines = LineSet.from_point_direction(points, directions)
+    turned = torch.cat([up, noisy(lines, 0.0, 0.5, generator).direction[60:]])
+    target = LineSet.from_point_direction(noisy(lines, 0.01, 0.0, generator).footpoints(), turned)
+    refined = refine_pose(
+        Pose.identity(), AnchoredLines.of(lines), AnchoredLines.of(target), InlierThreshold(0.1, 0.14)
+    )
+    assert (refined.matches[:, 0] == refined.matches[:, 1]).sum() > 70
+    assert errors(refined.pose, Pose.identity())[1] < 0.01
 
 
 @pytest.mark.parametrize(
