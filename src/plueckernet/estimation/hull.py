@@ -22,6 +22,7 @@ RAYS = 64  # which hit all large faces
 _STEPS = 8
 _START = 1e-3  # size of the first triangle, in radii of a map
 _MIN_STEP = 1e-6  # by which a point must lie farther out than the triangle, likewise
+_BLOCK = 4096  # segments, for whose faces there is room in the cache of a CPU
 _MIN_SLOPE = 1e-12  # of a segment towards a face; with less it is parallel
 MAX_LINE_RATIO = 20.0  # of two maps; with more, one is so much denser that missing lines say nothing
 _MAX_RATIO = 2.0  # of the lines of two maps; those of a denser map count less
@@ -44,12 +45,12 @@ class Hull:
         triangle = start.expand(*points.shape[:-2], *start.shape)
         for _ in range(_STEPS):
             normal = _outwards(triangle, ray)
-            farthest, row = (around @ normal.mT).max(-2)
+            farthest, row = (normal @ around.mT).max(-1)
             corner = around.gather(-2, row[..., None].expand(*row.shape, 3))
             farther = farthest > (normal * triangle[..., 0, :]).sum(-1) + _MIN_STEP
             triangle = torch.where(farther[..., None, None], _moved_to(corner, triangle, ray), triangle)
         normal = _outwards(triangle, ray)
-        return Hull(normal, (around @ normal.mT).amax(-2) + (normal @ middle.mT)[..., 0])
+        return Hull(normal, (normal @ around.mT).amax(-1) + (normal @ middle.mT)[..., 0])
 
     def coverage(
         self,
@@ -59,6 +60,17 @@ class Hull:
         half_length: Float[Tensor, "*#h n"],
     ) -> Float[Tensor, "*h n"]:
         """The fraction of each segment inside, moved by each of some poses."""
+        size = max(1, anchor.shape[-2] if anchor.is_cuda else _BLOCK // max(1, poses.translation[..., 0].numel()))
+        blocks = zip(anchor.split(size, -2), direction.split(size, -2), half_length.split(size, -1), strict=True)
+        return torch.cat([self._coverage(poses, *block) for block in blocks], -1)
+
+    def _coverage(
+        self,
+        poses: Pose,
+        anchor: Float[Tensor, "*#h n 3"],
+        direction: Float[Tensor, "*#h n 3"],
+        half_length: Float[Tensor, "*#h n"],
+    ) -> Float[Tensor, "*h n"]:
         normal = self.normal @ poses.rotation
         offset = self.offset - (self.normal @ poses.translation[..., None])[..., 0]
         room = offset[..., None, :] - anchor @ normal.mT
