@@ -230,7 +230,7 @@ def test_parallel_lines_determine_the_pose_but_for_the_shift_along_them():
 
 
 def test_lines_that_are_parallel_to_the_last_digit_do_not_shut_out_the_others():
-    """Where the vertical is known, some programs make walls upright: those of others have noise."""
+    """Some programs make walls exactly upright; only the directions of other lines are noisy."""
     generator = torch.Generator().manual_seed(0)
     up = torch.tensor([[0.0, 0.0, 1.0]], dtype=torch.float64).expand(60, 3)
     directions = torch.cat([up, torch.randn(20, 3, generator=generator, dtype=torch.float64)])

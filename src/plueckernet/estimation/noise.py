@@ -28,10 +28,9 @@ from plueckernet.settings import check_at_least, check_positive
 
 NOISE_FLOOR = 1e-7  # map radii and radians; no data are better
 MIN_POSITION_RATIO = 0.3  # of one fine estimate to the one before, so that the pose can follow
-MIN_DIRECTION_RATIO = (
-    0.5  # of a rough estimate, in rad for each map radius of the position: half of the noise of a line
-)
-# across the whole map. Lines that are parallel to the last digit must not shut out all others
+# Of a rough estimate, in rad for each map radius of the position: half of the noise of a line across the whole map.
+# Lines that are parallel to the last digit must not shut out all others.
+MIN_DIRECTION_RATIO = 0.5
 FITTED_LINES = 3  # whose two residuals of position each a pose of six parameters can make zero
 MAX_FITTED_RATIO = 6.0
 Squares = TypeVar("Squares", Tensor, np.ndarray)
