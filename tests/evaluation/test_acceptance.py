@@ -26,6 +26,7 @@ from plueckernet.evaluation.confidence_samples import FeatureNames, Sample, Samp
 from plueckernet.evaluation.crop_pairs import CropPair, write_pairs
 from plueckernet.evaluation.documents import read_result, write_result
 from plueckernet.evaluation.methods import register_method, uncalibrated_method
+from plueckernet.evaluation.missed_poses import missed_poses
 from plueckernet.evaluation.plots import save_figure
 from plueckernet.evaluation.predictions import Cell, PredictedCandidate, Prediction, predict
 from plueckernet.evaluation.protocols import LabelledPair, Recorded
@@ -171,6 +172,33 @@ def test_a_wrong_success_is_listed_and_drawn(tmp_path):
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_wrong_best_pose_tells_whether_the_right_one_was_only_not_proposed(tmp_path):
+    """The search is given the right pose of one pair, and a pose that the lines contradict for the other."""
+    crops = CropArchive(tmp_path / "pairs.npz")
+    archive(crops.file)
+    known = crops.pair(Recorded(), 0)
+    other = Pose.random(generator=torch.Generator().manual_seed(3), translation=20.0)
+
+    class Told(CropArchive):
+        def pair(self, protocol, index):
+            return replace(known, target_T_source=known.target_T_source if index == 0 else other)
+
+    wrong = candidate(other.matrix().tolist())
+    rows = [
+        Judged(prediction(known), Status.SUCCESS, 0.99),
+        Judged(prediction(known, candidates=(wrong,), best=wrong.pose), Status.FAILED, 0.2),
+        Judged(replace(prediction(known, candidates=(wrong,)), pair=1), Status.FAILED, 0.2),
+    ]
+    missed = missed_poses("crops", Told(crops.file), rows, "descriptors", None)
+    assert [(entry.index, entry.listed, entry.preferred) for entry in missed] == [(0, False, True), (1, True, False)]
+    values = replace(
+        acceptance_values("x", "", dict.fromkeys((*GROUPS, "crops", "symmetric", "unrelated"), rows)),
+        missed=tuple(missed),
+    )
+    text = "2 of 3 (66.7 %); right one listed: 1; right one best where the search is given it: 1"
+    assert text in [row.measured for row in acceptance_rows(values)]
+
+
 def test_a_success_of_a_symmetric_pair_is_listed_though_its_pose_is_right():
     pair = RealPairs(PairKind.SYMMETRIC).labelled(5)  # a cube
     assert pair.family is not None
@@ -200,7 +228,7 @@ def test_values_count_bands_groups_shapes_and_unrelated(tmp_path):
     assert [str(shape.listed) for shape in values.shapes] == ["1 of 24 (4.2 %)"]
     assert values.crop_seconds == 0.5
     assert values.crop_reliability.ece == pytest.approx(0.1)
-    assert len(acceptance_rows(values)) == 1 + 1 + 1 + len(GROUPS) + 1 + 1 + 1
+    assert len(acceptance_rows(values)) == 1 + 1 + 2 + len(GROUPS) + 1 + 1 + 1
     assert "| unrelated | 0 |" in "\n".join(acceptance_lines(values))
 
 

@@ -30,6 +30,7 @@ from plueckernet.evaluation.confidence import ConfidenceValues
 from plueckernet.evaluation.datasets import EvaluationDataset
 from plueckernet.evaluation.documents import ResultDocument, from_json, read_json
 from plueckernet.evaluation.methods import uncalibrated_method
+from plueckernet.evaluation.missed_poses import missed_poses
 from plueckernet.evaluation.outcomes import RIGHT
 from plueckernet.evaluation.predictions import Cell, Prediction
 from plueckernet.evaluation.protocols import Recorded
@@ -101,8 +102,16 @@ def evaluate_acceptance(
         for name, entries in predictions.items()
     }
     name = Path(matcher).stem
-    values = acceptance_values(name, "" if used.whole is None else used.whole.fitted_on, rows)
-    values = replace(values, left_out=_left_out(predictions["crops"], used) if used.without else None)
+    values = replace(
+        acceptance_values(name, "" if used.whole is None else used.whole.fitted_on, rows),
+        left_out=_left_out(predictions["crops"], used) if used.without else None,
+        missed=tuple(
+            entry
+            for crops in ("crops", OWN_CROPS)
+            if crops in cells
+            for entry in missed_poses(crops, cells[crops][0].dataset, rows[crops], matcher, used.whole)
+        ),
+    )
     weights = [] if method.weights is None else [method.weights]
     sources = provenance("plueckernet.evaluation.acceptance", weights, device=runner.settings.device)
     return ResultDocument(f"acceptance_{name}", sources.to_dict(), values)

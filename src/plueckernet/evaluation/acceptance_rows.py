@@ -36,6 +36,7 @@ def acceptance_rows(values: AcceptanceValues) -> list[TableRow]:
         goal = f"≥ {100 * PARALLEL_GOALS[group.name]:g} % right, 0 wrong called"
         rows.append(_group_row(f"{name}, crops of nearly parallel lines, {group.name}", group, goal))
     rows.append(_wrong_row(name, (*values.crops, *values.parallel_crops, *values.own_crops)))
+    rows.append(_missed_row(name, values))
     rows += [_map_row(name, group) for group in values.maps]
     least = "" if values.unrelated.min_inliers is None else f"; fewest inliers {values.unrelated.min_inliers}"
     goal = f"≤ {100 * MAX_UNRELATED:g} %, none below {MIN_INLIERS} inliers"
@@ -106,6 +107,16 @@ def _wrong_row(name: str, groups: Sequence[GroupCount]) -> TableRow:
     return TableRow(
         f"{name}, all crops: wrong and called a success", f"{Rate(wrong, called)}", f"≤ {100 * MAX_WRONG:g} %"
     )
+
+
+def _missed_row(name: str, values: AcceptanceValues) -> TableRow:
+    """How many wrong best poses the search is to blame for: with all others, a wrong pose explains the maps better."""
+    crops = (*values.crops, *values.parallel_crops, *values.own_crops)
+    missed = Rate(len(values.missed), sum(group.right.total for group in crops))
+    listed = sum(entry.listed for entry in values.missed)
+    preferred = sum(entry.preferred for entry in values.missed)
+    text = f"{missed}; right one listed: {listed}; right one best where the search is given it: {preferred}"
+    return TableRow(f"{name}, all crops: best pose wrong, accepted or not", text)
 
 
 def _shape_row(name: str, shape: ShapeCount) -> TableRow:

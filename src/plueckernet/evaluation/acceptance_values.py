@@ -69,6 +69,18 @@ class Offender:
 
 
 @dataclass(frozen=True)
+class Missed:
+    """A best pose that is wrong, accepted or not, though the maps show one place."""
+
+    pairs: str  # name of the dataset
+    index: int
+    places: tuple[str, ...]
+    band: str
+    listed: bool  # whether the right pose is among the alternatives
+    preferred: bool  # whether the right pose is the best one of a search that is given it as a candidate
+
+
+@dataclass(frozen=True)
 class GroupCount:
     """The registrations of one group."""
 
@@ -124,6 +136,7 @@ class AcceptanceValues:
     offenders: tuple[Offender, ...]
     own_crops: tuple[GroupCount, ...] = ()  # by band, of a file that `plueckernet evaluate crops` wrote
     left_out: LeftOutCrops | None = None
+    missed: tuple[Missed, ...] = ()  # of all crops
 
 
 def judged(prediction: Prediction, calibration: Calibration | None, limits: tuple[float, float] = RIGHT) -> Judged:
