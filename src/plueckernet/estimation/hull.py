@@ -60,25 +60,11 @@ class Hull:
         half_length: Float[Tensor, "*#h n"],
     ) -> Float[Tensor, "*h n"]:
         """The fraction of each segment inside, moved by each of some poses."""
-        size = max(1, anchor.shape[-2] if anchor.is_cuda else _BLOCK // max(1, poses.translation[..., 0].numel()))
-        blocks = zip(anchor.split(size, -2), direction.split(size, -2), half_length.split(size, -1), strict=True)
-        return torch.cat([self._coverage(poses, *block) for block in blocks], -1)
-
-    def _coverage(
-        self,
-        poses: Pose,
-        anchor: Float[Tensor, "*#h n 3"],
-        direction: Float[Tensor, "*#h n 3"],
-        half_length: Float[Tensor, "*#h n"],
-    ) -> Float[Tensor, "*h n"]:
         normal = self.normal @ poses.rotation
         offset = self.offset - (self.normal @ poses.translation[..., None])[..., 0]
-        room = offset[..., None, :] - anchor @ normal.mT
-        slope = half_length[..., None] * (direction @ normal.mT)
-        limit = room / torch.where(slope.abs() < _MIN_SLOPE, _MIN_SLOPE, slope)
-        last = torch.where(slope > -_MIN_SLOPE, limit, 1.0).amin(-1).clamp_max(1)
-        first = torch.where(slope > -_MIN_SLOPE, -1.0, limit).amax(-1).clamp_min(-1)
-        return (last - first).clamp_min(0) / 2
+        size = max(1, anchor.shape[-2] if anchor.is_cuda else _BLOCK // max(1, offset[..., 0].numel()))
+        blocks = zip(anchor.split(size, -2), direction.split(size, -2), half_length.split(size, -1), strict=True)
+        return torch.cat([_fraction_inside(normal, offset, *block) for block in blocks], -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +111,22 @@ class SharedVolume:
 
 
 VOLUME_EVIDENCE = tuple(field.name for field in fields(SharedVolume))
+
+
+def _fraction_inside(
+    normal: Float[Tensor, "*h k 3"],
+    offset: Float[Tensor, "*h k"],
+    anchor: Float[Tensor, "*#h n 3"],
+    direction: Float[Tensor, "*#h n 3"],
+    half_length: Float[Tensor, "*#h n"],
+) -> Float[Tensor, "*h n"]:
+    """Of each segment, within all half spaces."""
+    room = offset[..., None, :] - anchor @ normal.mT
+    slope = half_length[..., None] * (direction @ normal.mT)
+    limit = room / torch.where(slope.abs() < _MIN_SLOPE, _MIN_SLOPE, slope)
+    last = torch.where(slope > -_MIN_SLOPE, limit, 1.0).amin(-1).clamp_max(1)
+    first = torch.where(slope > -_MIN_SLOPE, -1.0, limit).amax(-1).clamp_min(-1)
+    return (last - first).clamp_min(0) / 2
 
 
 def _outwards(triangle: Float[Tensor, "*b k 3 3"], ray: Float[Tensor, "k 3"]) -> Float[Tensor, "*b k 3"]:
