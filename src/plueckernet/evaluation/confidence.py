@@ -175,14 +175,15 @@ def features_of(matcher: str, infinite: bool = False) -> FeatureNames:
     """What a calibration uses.
 
     The probabilities of descriptors do not tell which pose is right: like lines have like ones. The fraction that
-    agrees with the best pose tells whether any is; for the rest the lines must say more. Lines that coincide from
-    end to end did not improve these calibrations on places left out.
+    agrees with the best pose tells whether any is; for the rest the lines must say more. How many coincide from end to
+    end tells which pose is right, but here not whether one is: scenes left out were predicted worse.
     """
     if matcher != "descriptors":
         return INFINITE_FEATURES if infinite else FEATURES
-    own = (INFINITE_FEATURES if infinite else _ANY_FEATURES).without(*MATCH_EVIDENCE)
+    own = (INFINITE_FEATURES if infinite else FEATURES).without(*MATCH_EVIDENCE)
     more = ("chance_lines", "explained_fraction", "matcher_agreement")
-    return replace(own, presence=tuple(dict.fromkeys((*own.presence, *more))))
+    presence = (name for name in (*own.presence, *more) if name != "whole_lines")
+    return replace(own, presence=tuple(dict.fromkeys(presence)))
 
 
 def _with_upright(values: ConfidenceValues, matcher: str, runner: Runner, data: CalibrationData) -> ConfidenceValues:
