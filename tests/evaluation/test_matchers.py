@@ -134,10 +134,18 @@ def test_answers_do_not_depend_on_unit_and_place():
     assert max(changes().values()) < 1e-6
 
 
-def test_ends_count_where_lines_have_them_and_a_network_matches_them():
-    used = [{*features.choice, *features.presence} for features in map(features_of, ("invariant", "descriptors"))]
-    assert ["whole_lines" in names for names in used] == [True, False]
+def test_ends_and_volume_count_where_lines_have_them():
     for matcher in ("invariant", "descriptors"):
-        infinite = features_of(matcher, infinite=True)
-        assert "whole_lines" not in {*infinite.choice, *infinite.presence}
+        segments, infinite = (features_of(matcher, infinite=without_ends) for without_ends in (False, True))
+        assert {"whole_lines", "volume_missing", "volume_empty"} <= set(segments.choice)
+        assert "volume_fraction" in segments.presence
+        assert not {"whole_lines", "volume_fraction"} & {*infinite.choice, *infinite.presence}
         assert "lateral_support" in infinite.choice
+
+
+def test_only_a_network_tells_which_pose_is_right():
+    network, descriptors = map(features_of, ("invariant", "descriptors"))
+    assert "matcher_agreement" in network.choice
+    assert "matcher_agreement" not in descriptors.choice
+    assert "matcher_agreement" in descriptors.presence
+    assert "whole_lines" not in descriptors.presence

@@ -59,7 +59,6 @@ FEATURES: dict[str, Callable[[Evidence], float]] = {
     "volume_missing": lambda evidence: _missing(evidence, evidence.volume_explained),
     "volume_empty": lambda evidence: _missing(evidence, evidence.volume_covered),
     "lead": _lead,
-    "runner_up_ratio": lambda evidence: _lead(evidence) ** 2,  # of calibrations that were fitted before `lead` was used
     "chance_lines": lambda evidence: math.log1p(evidence.chance_lines),
     "deficit": lambda evidence: min(max(evidence.deficit, -_MAX_DEFICIT), _MAX_DEFICIT),
     "lateral_support": lambda evidence: math.log1p(evidence.lateral_support),
@@ -154,77 +153,81 @@ def _weighted(weights: Mapping[str, float], evidence: Evidence) -> float:
 #: Of matches without meaningful probabilities; also used, and reported as uncalibrated, where a matcher has none.
 DESCRIPTOR_CALIBRATION = Calibration(
     presence={
-        "constant": 1.285,
-        "inliers": 1.881,
-        "smaller_explained": -0.013,
-        "crowd_ratio": -10.488,
-        "lateral_support": -1.407,
-        "rotation_deviation": -1.23,
-        "chance_lines": -0.674,
-        "explained_fraction": 2.636,
-        "matcher_agreement": 0.966,
+        "constant": 3.873,
+        "inliers": 2.157,
+        "smaller_explained": -0.728,
+        "crowd_ratio": -6.534,
+        "lateral_support": -0.838,
+        "rotation_deviation": -0.565,
+        "volume_fraction": 2.638,
+        "chance_lines": -1.398,
+        "explained_fraction": 2.092,
+        "matcher_agreement": 1.468,
     },
     choice={
-        "stand_out": 1.07,
-        "lead": -1.88,
-        "deficit": -1.275,
-        "chance_lines": -2.908,
-        "lateral_support": 1.189,
-        "rotation_deviation": -1.678,
+        "stand_out": 0.985,
+        "lead": -2.896,
+        "deficit": -1.044,
+        "whole_lines": 1.064,
+        "volume_missing": -0.365,
+        "volume_empty": -1.034,
+        "rotation_deviation": -2.545,
     },
     fitted_on=(
-        "real maps: neighbouring crops, sparse and dense, pieces, tiny, repeated and unrelated maps;"
-        " synthetic scenes: random parts, surveys and unrelated maps, any motion; 2007 pairs"
+        "real maps: neighbouring crops, sparse and dense, pieces, tiny, repeated and unrelated maps; synthetic"
+        " scenes: random parts, surveys and unrelated maps, any motion; 4858 pairs"
     ),
     upright=Calibration(
         presence={
-            "constant": 1.613,
-            "inliers": 1.435,
-            "smaller_explained": 0.904,
-            "crowd_ratio": -9.331,
-            "lateral_support": 0.108,
-            "rotation_deviation": -0.773,
-            "chance_lines": -1.138,
-            "explained_fraction": 2.314,
-            "matcher_agreement": 0.643,
+            "constant": 1.089,
+            "inliers": 1.75,
+            "smaller_explained": 0.068,
+            "crowd_ratio": -3.697,
+            "lateral_support": -0.311,
+            "rotation_deviation": -0.765,
+            "volume_fraction": 4.199,
+            "chance_lines": -1.932,
+            "explained_fraction": 0.062,
+            "matcher_agreement": 1.084,
         },
         choice={
-            "stand_out": 0.765,
-            "lead": -2.195,
-            "deficit": -0.782,
-            "chance_lines": -4.364,
-            "lateral_support": 0.968,
-            "rotation_deviation": -0.858,
+            "stand_out": 1.063,
+            "lead": -2.163,
+            "deficit": -0.454,
+            "whole_lines": 1.156,
+            "volume_missing": -0.357,
+            "volume_empty": -1.03,
+            "rotation_deviation": -1.729,
         },
         fitted_on=(
-            "real maps, vertical known: neighbouring crops, sparse and dense, pieces, tiny and unrelated"
-            " maps; 666 pairs"
+            "real maps, vertical known: neighbouring crops, sparse and dense, pieces, tiny and unrelated maps; 2634"
+            " pairs"
         ),
     ),
     infinite=Calibration(
         presence={
-            "constant": 15.213,
-            "inliers": 1.06,
-            "smaller_explained": 4.442,
-            "crowd_ratio": -8.8,
-            "lateral_support": 1.428,
-            "rotation_deviation": -0.429,
-            "stand_out": -1.704,
-            "chance_lines": -2.131,
-            "explained_fraction": -1.214,
-            "matcher_agreement": 3.417,
+            "constant": 17.843,
+            "inliers": 0.948,
+            "smaller_explained": 4.785,
+            "crowd_ratio": -8.352,
+            "lateral_support": 1.617,
+            "rotation_deviation": -0.242,
+            "stand_out": -1.388,
+            "chance_lines": -2.365,
+            "explained_fraction": -1.407,
+            "matcher_agreement": 4.007,
         },
         choice={
-            "stand_out": 0.147,
-            "lead": -4.412,
-            "deficit": -1.088,
-            "chance_lines": 0.926,
-            "lateral_support": 0.984,
-            "rotation_deviation": -1.13,
+            "stand_out": 0.583,
+            "lead": -3.711,
+            "deficit": -0.757,
+            "chance_lines": 1.388,
+            "lateral_support": 1.954,
+            "rotation_deviation": -1.408,
         },
         fitted_on=(
-            "lines without ends: random parts of synthetic scenes, from overlap 0.7 to 0.07 and up to 10°"
-            " of noise, any motion; real sparse and dense maps and pieces; unrelated maps; 1559 pairs"
+            "lines without ends: random parts of synthetic scenes, from overlap 0.7 to 0.07 and up to 10° of noise,"
+            " any motion; real sparse and dense maps and pieces; unrelated maps; 2654 pairs"
         ),
     ),
 )
