@@ -1,7 +1,7 @@
 """Which settings matter: each is varied by -50 % and +50 %, one at a time.
 
 ``python -m benchmarks.sensitivity_extraction`` and ``python -m benchmarks.sensitivity_registration`` run the studies
-and write ``results/sensitivity_*.json``.
+and write ``results/sensitivity_*.json``. With ``--keep FILE`` a study that was interrupted goes on where it was.
 
 A setting matters if one of its variations changes one metric by more than `MIN_CHANGE` and by more than `NOISE_FACTOR`
 times the largest change of this metric among the seeds of the default settings. It does not matter if no metric changes
@@ -10,15 +10,23 @@ by more than `MIN_CHANGE`. Otherwise its effect is within noise: the study canno
 
 from __future__ import annotations
 
+import argparse
+import hashlib
+import inspect
+import json
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import progress
 from plueckernet.errors import InputError
+from plueckernet.evaluation.provenance import weights_hash
+from plueckernet.evaluation.sources import source_hash
+from plueckernet.io.atomic import atomic_write
 
 FACTORS = (0.5, 1.5)
 SEEDS = 5  # of the default settings, which show the change that chance makes
@@ -38,6 +46,7 @@ class Study:
         reseeded: The settings with another seed.
         skipped: Dotted names of fields that are not varied, with the reason.
         min_change: Of a metric, for a setting to matter.
+        weights: Names of those that the measurement uses.
     """
 
     settings: Any
@@ -45,6 +54,7 @@ class Study:
     reseeded: Callable[[Any, int], Any]
     skipped: dict[str, str]
     min_change: float = MIN_CHANGE
+    weights: tuple[str, ...] = ()
 
 
 def variations(settings: Any, factors: tuple[float, ...] = FACTORS) -> Iterator[tuple[str, float, Any]]:
@@ -84,13 +94,16 @@ def _allowed(settings: Any, name: str, label: str, varied: float, value: Any) ->
             return
 
 
-def run_study(study: Study, label: str) -> dict[str, Any]:
-    """Measure all variations; the document of ``results/sensitivity_*.json``."""
+def run_study(study: Study, label: str, keep: Path | None = None) -> dict[str, Any]:
+    """Measure all variations; the document of ``results/sensitivity_*.json``.
+
+    What is measured is added to the file ``keep`` at once. Of what is there already, measurements of the same sources
+    and settings are used again.
+    """
     varied = [each for each in variations(study.settings) if each[0] not in study.skipped]
     reseeded = [study.reseeded(study.settings, seed) for seed in range(1, SEEDS)]
     tasks = [study.settings, *reseeded, *(settings for _, _, settings in varied)]
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        results = list(progress(pool.map(study.measure, tasks), label, len(tasks)))
+    results = _measured(study, tasks, label, keep)
     default = results[0]
     noise = {metric: max(abs(result[metric] - default[metric]) for result in results[1:SEEDS]) for metric in default}
     rows: dict[str, dict[str, Any]] = {}
@@ -102,6 +115,49 @@ def run_study(study: Study, label: str) -> dict[str, Any]:
     print("\n".join(table(judged)))
     rule = {"min_change": study.min_change, "noise_factor": NOISE_FACTOR, "seeds": SEEDS}
     return {"rule": rule, "default": default, "noise": noise, "fields": judged, "skipped": study.skipped}
+
+
+def kept_file() -> Path | None:
+    """The file of ``--keep`` on the command line."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="measurements, to go on after an interruption")
+    keep: Path | None = parser.parse_args().keep
+    return keep
+
+
+def _measured(study: Study, tasks: Sequence[Any], label: str, keep: Path | None) -> list[Metrics]:
+    """The metrics of all settings, in their order."""
+    basis = _basis(study)
+    keys = [hashlib.sha256(f"{basis} {settings!r}".encode()).hexdigest()[:16] for settings in tasks]
+    known = _kept(keep)
+    left = {key: settings for key, settings in zip(keys, tasks, strict=True) if key not in known}
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        pending = {pool.submit(study.measure, settings): key for key, settings in left.items()}
+        for done in progress(as_completed(pending), label, len(pending)):
+            known[pending[done]] = done.result()
+            if keep is not None:
+                with keep.open("a", encoding="utf-8") as stream:
+                    stream.write(json.dumps({"key": pending[done], "metrics": done.result()}) + "\n")
+    return [known[key] for key in keys]
+
+
+def _basis(study: Study) -> str:
+    """What measurements depend on beside the settings: sources and weights."""
+    sources = source_hash(f"benchmarks.{Path(inspect.getfile(study.measure)).stem}")
+    return " ".join([sources, *map(weights_hash, study.weights)])
+
+
+def _kept(keep: Path | None) -> dict[str, Metrics]:
+    """Metrics by key; half a line that an interruption left does not count, and is removed."""
+    if keep is None or not keep.exists():
+        return {}
+    text = keep.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        with atomic_write(keep) as stream:
+            stream.write(whole)
+    rows = [json.loads(line) for line in whole.splitlines()]
+    return {row["key"]: row["metrics"] for row in rows}
 
 
 def _value(settings: Any, label: str) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.extraction import SENSORS, seen
 from benchmarks.harness import save
-from benchmarks.sensitivity import Metrics, Study, run_study
+from benchmarks.sensitivity import Metrics, Study, kept_file, run_study
 from benchmarks.synthetic_clouds import (
     Patch,
     Photograph,
@@ -158,4 +158,4 @@ STUDY = Study(
 )
 
 if __name__ == "__main__":
-    save("sensitivity_extraction", run_study(STUDY, "extraction"))
+    save("sensitivity_extraction", run_study(STUDY, "extraction", kept_file()))

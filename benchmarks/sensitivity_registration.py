@@ -14,7 +14,7 @@ from functools import cache
 import torch
 
 from benchmarks.harness import save
-from benchmarks.sensitivity import Study, run_study
+from benchmarks.sensitivity import Study, kept_file, run_study
 from plueckernet.data.protocols import AnyProtocol, LinePair, ScanProtocol, sample_pair, unrelated_pair
 from plueckernet.data.scenes import make_scene
 from plueckernet.estimation.settings import RegistrationSettings
@@ -121,7 +121,8 @@ STUDY = Study(
     reseeded,
     {"seed": "measured as noise", "registration.max_lines": "bounds the time; the maps of the study are smaller"},
     MIN_CHANGE,
+    ("invariant",),
 )
 
 if __name__ == "__main__":
-    save("sensitivity_registration", run_study(STUDY, "registration"), weights=["invariant"])
+    save("sensitivity_registration", run_study(STUDY, "registration", kept_file()), weights=STUDY.weights)
