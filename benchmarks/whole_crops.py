@@ -75,13 +75,13 @@ def _attempt(scene: LineSet, place: str, overlap: int, generator: torch.Generato
     wanted, turn, heading = (between(generator, *bounds) for bounds in ((low, high), (0, math.tau), (0, math.tau)))
     around = around_place(scene, SIDE, generator)
     surveys = [survey(around, SURVEY, generator) for _ in range(2)]
-    near, far = 0.0, math.sqrt(2) * SIDE
+    lower, upper = 0.0, math.sqrt(2) * SIDE  # bounds of the distance between the crops
     for _ in range(HALVINGS):
-        distance = (near + far) / 2
+        distance = (lower + upper) / 2
         sides = zip(surveys, (-distance / 2, distance / 2), strict=True)
         crops = [longest(square(fragments, SIDE, turn, heading, offset), MAX_LINES) for fragments, offset in sides]
         common = fraction_in_common(crops, surveyed_matches(*crops))
-        near, far = (distance, far) if common > wanted else (near, distance)
+        lower, upper = (distance, upper) if common > wanted else (lower, distance)
     if min(map(len, crops)) < MIN_LINES or not low <= common < high:
         return None
     return placed(View(crops[0], crops[1], (place,), band_name(low, high)), generator)
