@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks import confidence_page, cost_tables, networks, networks_designs
+from benchmarks import confidence_page, cost_tables, networks, networks_designs, whole_crops
 from benchmarks.harness import RESULTS
 from benchmarks.sensitivity import table as settings_table
 from benchmarks.sensor_results import OdometryValues, ScanGroup, ScanValues
@@ -269,6 +269,7 @@ TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[], Iterator[str]]]] = {
     "kinds": ("reliability.md", _CONFIDENCES[:2], confidence_page.kinds),
     "acceptance": ("reliability.md", _ACCEPTANCES, confidence_page.accepted),
     "fresh_crops": ("reliability.md", (confidence_page.FRESH,), confidence_page.fresh_crops),
+    "whole_crops": ("reliability.md", ("whole_crops",), whole_crops.table),
     "min_confidence": ("reliability.md", ("min_confidence",), min_confidence),
     "cold_start": ("start.md", ("cold_start",), cold_start),
     "how_tos": ("start.md", ("how_tos",), how_tos),
