@@ -32,7 +32,7 @@ from plueckernet.evaluation.crop_pairs import (
     fraction_in_common,
     longest,
     square,
-)  # fmt: skip
+)
 from plueckernet.evaluation.crop_results import OVERLAPS, CropOutcome, CropValues, band_name, crop_values
 from plueckernet.evaluation.documents import ResultDocument, read_result, write_result
 from plueckernet.evaluation.metrics import pose_error
