@@ -21,26 +21,14 @@ import numpy as np
 import torch
 
 from benchmarks.harness import RESULTS, progress
-from plueckernet.data.scan import Survey, survey, surveyed_matches
-from plueckernet.evaluation.crop_pairs import (
-    ATTEMPTS,
-    HALVINGS,
-    MAX_LINES,
-    MIN_LINES,
-    SIDE,
-    around_place,
-    fraction_in_common,
-    longest,
-    square,
-)
-from plueckernet.evaluation.crop_results import OVERLAPS, CropOutcome, CropValues, band_name, crop_values
+from plueckernet.data.scan import Survey
+from plueckernet.evaluation.crop_pairs import crop_pair
+from plueckernet.evaluation.crop_results import OVERLAPS, CropOutcome, CropValues, crop_values
 from plueckernet.evaluation.documents import ResultDocument, read_result, write_result
 from plueckernet.evaluation.metrics import pose_error
 from plueckernet.evaluation.outcomes import Outcome
 from plueckernet.evaluation.paper_noise import best_pose
-from plueckernet.evaluation.protocols import LabelledPair
 from plueckernet.evaluation.provenance import provenance
-from plueckernet.evaluation.real_crops import View, between, placed
 from plueckernet.evaluation.real_maps import read_maps
 from plueckernet.evaluation.reliability import Reliability, measured_reliability
 from plueckernet.evaluation.result_rows import combined
@@ -63,30 +51,6 @@ class WholeCropValues:
     reliability: Reliability
 
 
-def whole_pair(scene: LineSet, place: str, overlap: int, seed: int) -> LabelledPair | None:
-    """Two neighbouring crops with about that fraction in common; None where no place of the map has them."""
-    generator = torch.Generator().manual_seed(seed)
-    attempts = (_attempt(scene, place, overlap, generator) for _ in range(ATTEMPTS))
-    return next((pair for pair in attempts if pair is not None), None)
-
-
-def _attempt(scene: LineSet, place: str, overlap: int, generator: torch.Generator) -> LabelledPair | None:
-    low, high = OVERLAPS[overlap]
-    wanted, turn, heading = (between(generator, *bounds) for bounds in ((low, high), (0, math.tau), (0, math.tau)))
-    around = around_place(scene, SIDE, generator)
-    surveys = [survey(around, SURVEY, generator) for _ in range(2)]
-    lower, upper = 0.0, math.sqrt(2) * SIDE  # bounds of the distance between the crops
-    for _ in range(HALVINGS):
-        distance = (lower + upper) / 2
-        sides = zip(surveys, (-distance / 2, distance / 2), strict=True)
-        crops = [longest(square(fragments, SIDE, turn, heading, offset), MAX_LINES) for fragments, offset in sides]
-        common = fraction_in_common(crops, surveyed_matches(*crops))
-        lower, upper = (distance, upper) if common > wanted else (lower, distance)
-    if min(map(len, crops)) < MIN_LINES or not low <= common < high:
-        return None
-    return placed(View(crops[0], crops[1], (place,), band_name(low, high)), generator)
-
-
 @cache
 def _maps(folder: Path) -> dict[str, LineSet]:
     return read_maps(folder)
@@ -97,7 +61,7 @@ def answer(job: Job) -> tuple[CropOutcome, float] | None:
     folder, name, overlap, seed = job
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        pair = whole_pair(_maps(folder)[name], name, overlap, seed)
+        pair = crop_pair(_maps(folder)[name], OVERLAPS[overlap], seed, SURVEY)
         if pair is None:
             return None
         result = register(pair.source, pair.target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from plueckernet.estimation.distinct import Distinctness, distinct_poses
@@ -38,6 +38,8 @@ class CandidateSettings:
     max_candidates: int = 8  # polished poses that are refined
     min_candidate_score_ratio: float = 0.4  # of the best verification score, from some candidate on
     certain_candidates: int = 2  # that are refined whatever their score
+    by_shared_volume: bool = False  # whether half of those polished and refined are chosen by what they explain of the
+    # volume that both maps fill: where this is small, a right pose explains fewer lines than many wrong ones
     distinctness: Distinctness = field(default_factory=Distinctness)
 
     def __post_init__(self) -> None:
@@ -70,20 +72,34 @@ def select_candidates(
         return Candidates(())
     poses = hypotheses.poses[rows]
     rows, scores = map_scorer.best(poses, settings.max_verified)
-    crowd = _crowd(scores)
-    count = _polishable(scores[: settings.max_polished], settings)
-    poses, scores = poses[rows[:count]], scores[:count]
+    poses, crowd = poses[rows], _crowd(scores)
+    # A step does not improve a pose by much more than twofold.
+    ratio = settings.min_candidate_score_ratio
+    rows = _leading(poses, scores, map_scorer, (settings.max_polished, POLISHED_RATIO * ratio), settings)
+    poses, scores = poses[rows], scores[rows]
     poses, scores = _improved(poses, scores, polished(poses, match_scorer, refinement), map_scorer)
-    least = settings.min_candidate_score_ratio * float(scores[0])
-    first = range(min(settings.max_candidates, len(scores)))
-    kept = [row for row in first if row < settings.certain_candidates or scores[row] > least]
-    return Candidates(tuple(poses[row] for row in kept), crowd)
+    rows = _leading(poses, scores, map_scorer, (settings.max_candidates, ratio), settings)
+    return Candidates(tuple(poses[row] for row in rows.tolist()), crowd)
 
 
-def _polishable(scores: Float[Tensor, " h"], settings: CandidateSettings) -> int:
-    """How many of the first poses may become candidates: a step does not improve a pose by much more than twofold."""
-    least = POLISHED_RATIO * settings.min_candidate_score_ratio * float(scores[0])
-    return max(min(settings.certain_candidates, len(scores)), int((scores > least).sum()))
+def _leading(
+    poses: Pose,
+    scores: Float[Tensor, " h"],
+    map_scorer: MapScorer,
+    limits: tuple[int, float],
+    settings: CandidateSettings,
+) -> Int[Tensor, " k"]:
+    """Rows of at most so many poses that go on; those chosen by their score reach some fraction of the first."""
+    count, ratio = limits
+    rows = torch.arange(len(scores), device=scores.device)
+    leading = (rows < settings.certain_candidates) | (scores > ratio * scores[0])
+    fractions = map_scorer.shared_fractions(poses) if settings.by_shared_volume else None
+    if fractions is None:
+        return rows[:count][leading[:count]]
+    by_fraction = fractions.argsort(descending=True, stable=True)[: count // 2]
+    leading[count - count // 2 :] = False
+    leading[by_fraction] = True
+    return rows[leading]
 
 
 def _crowd(scores: Float[Tensor, " h"]) -> float:

@@ -77,12 +77,12 @@ class MovedSide:
     covered: Float[Tensor, "*h n"]  # fraction that lies where the other map has lines
     inside: Float[Tensor, "*h n"]  # fraction in the volume of the other map
 
-    def sums(self, weight: Float[Tensor, " *#h"]) -> list[Float[Tensor, " *h"]]:
-        """The lines of :class:`SharedVolume`, in its order, all counted by a weight, too."""
+    def sums(self, lines: Float[Tensor, " *#h"]) -> list[Float[Tensor, " *h"]]:
+        """The lines of :class:`SharedVolume`, in its order, of a map that counts as so many lines."""
         share = self.length / self.length.sum(-1, keepdim=True).clamp_min(torch.finfo(self.length.dtype).tiny)
         among = torch.minimum(self.inside, self.covered)
         rows = torch.maximum(self.fit, self.inside), self.fit, torch.maximum(self.fit, among)
-        return [weight * self.count * (share * row).sum(-1) for row in rows]
+        return [lines * (share * row).sum(-1) for row in rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,14 +100,22 @@ class SharedVolume:
     @classmethod
     def of(cls, source: MovedSide, target: MovedSide) -> SharedVolume:
         """From the lines of both maps."""
-        most = _MAX_RATIO * torch.minimum(source.count, target.count)
-        sums = [side.sums((most / side.count.clamp_min(1)).clamp_max(1)) for side in (source, target)]
+        counted = counted_lines(source.count, target.count)
+        sums = [side.sums(lines) for side, lines in zip((source, target), counted, strict=True)]
         return SharedVolume(*(first + second for first, second in zip(*sums, strict=True)))
 
     @classmethod
     def none(cls, like: Float[Tensor, " *h"]) -> SharedVolume:
         """Of lines without ends, and of maps that differ too much."""
         return SharedVolume(*torch.zeros_like(like).expand(len(VOLUME_EVIDENCE), *like.shape))
+
+
+def counted_lines(
+    source: Float[Tensor, " *#h"], target: Float[Tensor, " *#h"]
+) -> tuple[Float[Tensor, " *#h"], Float[Tensor, " *#h"]]:
+    """How many lines each of two maps counts as, from how many they have."""
+    most = _MAX_RATIO * torch.minimum(source, target)
+    return torch.minimum(source, most), torch.minimum(target, most)
 
 
 VOLUME_EVIDENCE = tuple(field.name for field in fields(SharedVolume))

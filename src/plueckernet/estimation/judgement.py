@@ -27,6 +27,7 @@ _MAX_DEFICIT = 8.0  # larger ones are equally bad
 _MAX_LEAD = 2.0  # logarithm of the ratio of scores; larger ones are equally bad
 _MIN_AGREEMENT = 5e-3  # added, so that smaller values differ little
 _VOLUME_VARIANCE = 4.0  # lines squared, added to the variance of the number of lines
+_FEW_LINES = 10.0  # added, so that maps that barely touch differ little from one another
 _MIN_ROTATION_DEVIATION = 1e-4  # rad; smaller ones are equally good
 
 
@@ -50,7 +51,7 @@ _SPECIAL = ("upright", "infinite")  # names of the calibrations that others may 
 FEATURES: dict[str, Callable[[Evidence], float]] = {
     "constant": lambda _: 1.0,
     "inliers": lambda evidence: math.log1p(evidence.inliers),
-    "score": lambda evidence: _log_ratio(evidence.score),
+    "score": lambda evidence: math.log1p(evidence.score),
     "stand_out": lambda evidence: math.log(max(evidence.stand_out, _MIN_STAND_OUT)),
     "crowd_ratio": lambda evidence: min(evidence.crowd_ratio, _MAX_CROWD_RATIO),
     "explained_fraction": lambda evidence: _log_ratio(evidence.explained_fraction),
@@ -58,6 +59,10 @@ FEATURES: dict[str, Callable[[Evidence], float]] = {
     "volume_fraction": lambda evidence: math.log((evidence.volume_explained + 1) / (evidence.volume_lines + 2)),
     "volume_missing": lambda evidence: _missing(evidence, evidence.volume_explained),
     "volume_empty": lambda evidence: _missing(evidence, evidence.volume_covered),
+    "volume_lines": lambda evidence: math.log(evidence.volume_lines + _FEW_LINES),
+    "volume_explained": lambda evidence: math.log(evidence.volume_explained + _FEW_LINES),
+    "volume_score": lambda evidence: math.log1p(evidence.volume_explained**2 / (evidence.volume_lines + _FEW_LINES)),
+    "expected_lines": lambda evidence: math.log(evidence.smaller_expected + _FEW_LINES),
     "lead": _lead,
     "chance_lines": lambda evidence: math.log1p(evidence.chance_lines),
     "deficit": lambda evidence: min(max(evidence.deficit, -_MAX_DEFICIT), _MAX_DEFICIT),

@@ -34,7 +34,6 @@ from plueckernet.geometry.upright import nearest_turn, tilt_cosine
 from plueckernet.stages import StageClock
 
 _OVERLAPS = 4  # of the best candidates, whose lines are matched by themselves if none is accepted
-_DOUBTFUL_SCORE_RATIO = 0.2  # of the score of an accepted pose, of poses that may cast doubt on it: they overlap less
 _FEWEST_MATCHES = 12  # that the best pose contradicts, from which on they may show another
 _NEARLY_ALL = 0.9  # of the lines of the smaller map, explained by a pose that may be of a family though it is doubtful
 
@@ -135,12 +134,18 @@ class PoseSearch:
         return self._completed(self._with_family(self.first(seed)))
 
     def _searched(self, seed: int, given: Sequence[RefinedCandidate] = ()) -> Assessment:
-        judgement, first = self._settings.judgement, Assessment.nothing()
-        for first in self._first_look(seed, given):
-            if first.is_clear(judgement.longest_clear):
-                return first
-        assessment = first
-        for count, assessment in enumerate(self._rounds(self._all_lines(seed), first.refined or given)):
+        judgement, look = self._settings.judgement, Assessment.nothing()
+        for look in self._first_look(seed, given):
+            if look.is_clear(judgement.longest_clear):
+                return look
+        rounds = self._timed(self._all_lines(seed))
+        first = list(itertools.islice(rounds, 1))
+        known = look.refined or given
+        for look in self._rounds(iter(first), known):
+            if look.is_clear(judgement.clear):
+                return look
+        assessment, closer = look, self._settings.closer_look
+        for count, assessment in enumerate(self._rounds(itertools.chain(first, rounds), look.refined, closer)):
             # In the first round a repeated place may hide another.
             sure = assessment.weighing.confidence >= judgement.min_confidence
             if sure if count else assessment.is_clear(judgement.clear):
@@ -205,10 +210,9 @@ class PoseSearch:
         if not self._matches_parts or not assessment.may_hide_another(settings.judgement, self._maps.are_infinite):
             return assessment
         best, refined = assessment.candidates[0].refinement, assessment.refined
-        selection = replace(settings.candidates, min_candidate_score_ratio=_DOUBTFUL_SCORE_RATIO)
         for hypotheses in self._timed(self._without_best(best.pose, seed)):
             with self._stage("verify"):
-                candidates = self._candidates(hypotheses, settings.constrained(selection))
+                candidates = self._candidates(hypotheses, settings.constrained(settings.closer_look))
             with self._stage("refine"):
                 refined = tuple(self._refined(candidates.poses, refined))
         with self._stage("judge"):

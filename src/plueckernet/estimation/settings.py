@@ -26,8 +26,6 @@ from plueckernet.geometry.arrays import ArrayLike, as_floats
 from plueckernet.geometry.lines import LineSet
 from plueckernet.settings import check_at_least, check_positive
 
-_UPRIGHT_CANDIDATES = 4  # of a round, where the vertical is known
-
 
 def direction(vector: ArrayLike) -> tuple[float, float, float]:
     """Three numbers as a tuple; anything else raises :class:`InputError`."""
@@ -52,6 +50,17 @@ _FIRST_LOOK = RoundSettings(
 )
 
 
+# Where the first rounds were not clear: of maps with little in common, a right pose may be far down the list.
+_CLOSER_LOOK = CandidateSettings(
+    max_distinct=6000,
+    max_verified=400,
+    max_polished=60,
+    max_candidates=20,
+    min_candidate_score_ratio=0.2,
+    by_shared_volume=True,
+)
+
+
 @dataclass(frozen=True)
 class RegistrationSettings:
     """The defaults suit most maps; lengths are in the unit of the maps unless a comment says otherwise."""
@@ -71,6 +80,7 @@ class RegistrationSettings:
     verification: VerificationSettings = field(default_factory=VerificationSettings)
     candidates: CandidateSettings = field(default_factory=CandidateSettings)
     first_look: RoundSettings = _FIRST_LOOK  # the round with the longest lines only
+    closer_look: CandidateSettings = _CLOSER_LOOK  # at the poses of all rounds, where the first were not clear
     refinement: RefinementSettings = field(default_factory=RefinementSettings)
     family: FamilySettings = field(default_factory=FamilySettings)
     observability: ObservabilitySettings = field(default_factory=ObservabilitySettings)
@@ -126,10 +136,10 @@ class RegistrationSettings:
         return self.first_look if self.up is None else self.usual_round
 
     def constrained(self, candidates: CandidateSettings) -> CandidateSettings:
-        """How many candidates are refined: fewer where the vertical is known, because fewer wrong poses are as good."""
+        """How many candidates are refined: half where the vertical is known, because fewer wrong poses are as good."""
         if self.up is None:
             return candidates
-        return replace(candidates, max_candidates=min(_UPRIGHT_CANDIDATES, candidates.max_candidates))
+        return replace(candidates, max_candidates=-(-candidates.max_candidates // 2))
 
     def normalize(self, source: LineSet, target: LineSet) -> MapPair:
         """Both maps in the normalized frame, with the inlier threshold of these settings."""

@@ -29,7 +29,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from plueckernet.estimation.hull import MAX_LINE_RATIO, Hull, MovedSide, SharedVolume
+from plueckernet.estimation.hull import MAX_LINE_RATIO, Hull, MovedSide, SharedVolume, counted_lines
 from plueckernet.estimation.infinite_lines import InfiniteLines
 from plueckernet.estimation.line_grid import LineGrid
 from plueckernet.estimation.moved_lines import MovedLines
@@ -200,10 +200,24 @@ class MapScorer:
         beside the part that both show.
         """
         moved, fixed = self._source, self._target
-        fewer, more = sorted((moved.size, fixed.size))
-        if self._infinite or more > MAX_LINE_RATIO * fewer:
+        if not self._has_volumes:
             return SharedVolume.none(poses.translation[:, 0])
         return SharedVolume.of(moved.moved_into(fixed, poses), fixed.moved_into(moved, poses.inverse()))
+
+    def shared_fractions(self, poses: Pose) -> Float[Tensor, " h"] | None:
+        """Explained lines over those in the volume that both maps fill; None where that says nothing.
+
+        Both are rough, to compare many poses with each other. The prior keeps poses that barely touch from winning.
+        """
+        if not self._has_volumes:
+            return None
+        single = poses.to(torch.float32)
+        source, target = self._source, self._target
+        inside = source.lines_inside(target, single), target.lines_inside(source, single.inverse())
+        counts = (single.translation.new_tensor(len(side)) for side in (source, target))
+        weights = counted_lines(*counts)
+        lines = weights[0] * inside[0] + weights[1] * inside[1]
+        return self.explained(single).lines / (lines + self._settings.score_prior)
 
     def _rough_scores(self, poses: Pose) -> Float[Tensor, " h"]:
         """The score on some lines of each map; of infinite lines, on some of the source against all of the target."""
@@ -243,6 +257,12 @@ class MapScorer:
             explained.append(fit @ weight)
             expected.append(covered @ weight)
         return *explained, *expected
+
+    @property
+    def _has_volumes(self) -> bool:
+        """Whether the maps fill volumes, and have so many lines each that missing ones tell something."""
+        fewer, more = sorted((self._source.size, self._target.size))
+        return not self._infinite and more <= MAX_LINE_RATIO * fewer
 
     @property
     def _is_sampled(self) -> bool:
@@ -313,12 +333,24 @@ class _Side:
         arm = self._partners.segment_half_length[:, None] * self._partners.lines.direction
         return Hull.of(torch.cat([self._partners.anchor - arm, self._partners.anchor + arm]))
 
+    @cached_property
+    def single_hull(self) -> Hull:
+        """The same in single precision."""
+        return Hull(self.hull.normal.float(), self.hull.offset.float())
+
     def moved_into(self, other: _Side, poses: Pose) -> MovedSide:
         """The segments that are counted, moved into the other map."""
         fit, covered = (values.to(poses.translation) for values in self._fits(other, poses.to(torch.float32)))
         lines = self._lines
         inside = other.hull.coverage(poses, lines.anchor, lines.lines.direction, lines.segment_half_length)
         return MovedSide(fit.new_tensor(len(self)), lines.segment_half_length, fit, covered, inside)
+
+    def lines_inside(self, other: _Side, poses: Pose) -> Float[Tensor, " h"]:
+        """The fraction of some of the segments that lies in the volume of the other map, by length."""
+        lines = self.lines[self.sample(COMPARED_LINES)]
+        length = lines.segment_half_length
+        inside = other.single_hull.coverage(poses, lines.anchor, lines.lines.direction, length)
+        return inside @ (length / length.sum().clamp_min(torch.finfo(length.dtype).tiny))
 
     def _fits(self, other: _Side, poses: Pose) -> tuple[Float[Tensor, "h n"], Float[Tensor, "h n"]]:
         """How well each segment fits its best partner, and the fraction of it where the other map has lines."""

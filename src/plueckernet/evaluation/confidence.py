@@ -64,7 +64,7 @@ FITTED_ON = {
 }
 REAL_PAIRS = 400  # per kind of real pairs
 _MULTIPLES = {
-    PairKind.NEIGHBOURS: 3,
+    PairKind.NEIGHBOURS: 6,
     PairKind.UNRELATED: 2,
 }  # crops are what is measured; few unrelated maps get a pose
 _ANY_FEATURES = FeatureNames(  # whether or not ends coincide
@@ -77,13 +77,13 @@ _ANY_FEATURES = FeatureNames(  # whether or not ends coincide
         "matcher_agreement",
     ),
 )
-# Lines that coincide from end to end tell more about a pose of segments than those that hold it across the main
-# direction: these are as many under a wrong pose of a row of houses. Which lines are missing in the volume that both
-# maps fill tells most, long ones more than short ones: their number which pose is right, and, in maps of any size,
-# their fraction whether one is.
+# Which lines are missing in the volume that both maps fill tells most: their number which pose is right, and, in maps
+# of any size, their fraction whether one is. The lines that a pose explains count by how many it had the chance to
+# explain: in a place that repeats itself, many wrong poses have the maps overlap more than the right one, so more lines
+# coincide. Lines that coincide from end to end tell whether a pose is right, not which.
 FEATURES = FeatureNames(
     choice=(
-        *("stand_out", "lead", "deficit", "whole_lines", "volume_missing", "volume_empty", "rotation_deviation"),
+        *("stand_out", "inliers", "score", "expected_lines", "volume_lines", "volume_missing", "rotation_deviation"),
         "matcher_agreement",
     ),
     presence=(*_ANY_FEATURES.presence, "whole_lines", "volume_fraction"),

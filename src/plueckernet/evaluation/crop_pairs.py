@@ -40,22 +40,24 @@ class CropPair:
     pair: LinePair
 
 
-def crop_pair(scene: LineSet, overlap: tuple[float, float], seed: int) -> LinePair | None:
+def crop_pair(scene: LineSet, overlap: tuple[float, float], seed: int, how: Survey = SURVEY) -> LinePair | None:
     """Two neighbouring crops with about that fraction in common; None where no place of the map has them."""
     generator = torch.Generator().manual_seed(seed)
     for _ in range(ATTEMPTS):
-        pair = crop_pair_once(scene, overlap, generator)
+        pair = crop_pair_once(scene, overlap, generator, how)
         if pair is not None:
             return pair
     return None
 
 
-def crop_pair_once(scene: LineSet, overlap: tuple[float, float], generator: torch.Generator) -> LinePair | None:
+def crop_pair_once(
+    scene: LineSet, overlap: tuple[float, float], generator: torch.Generator, how: Survey = SURVEY
+) -> LinePair | None:
     """One attempt: two crops on either side of a place close to a random line."""
     low, high = overlap
     wanted = low + (high - low) * float(torch.rand((), generator=generator))
     around = around_place(scene, SIDE, generator)
-    surveys = [survey(around, SURVEY, generator) for _ in range(2)]
+    surveys = [survey(around, how, generator) for _ in range(2)]
     turn, heading = (math.tau * torch.rand(2, generator=generator)).tolist()
     lower, upper = 0.0, math.sqrt(2) * SIDE  # bounds of the distance between the crops
     for _ in range(HALVINGS):

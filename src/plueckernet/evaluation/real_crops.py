@@ -72,7 +72,7 @@ def placed(view: View, generator: torch.Generator, family: Pose | None = None) -
 def neighbours(scene: LineSet, place: str, generator: torch.Generator) -> LabelledPair | None:
     """Neighbouring crops of 10 m with a tenth to four fifths of their lines in common."""
     low, high = OVERLAPS[drawn_integer(generator, len(OVERLAPS))]
-    pair = crop_pair_once(scene, (low, high), generator)
+    pair = crop_pair_once(scene, (low, high), generator, _neighbouring_survey(generator))
     if pair is None:
         return None
     return LabelledPair(pair.source, pair.target, pair.target_T_source, pair.matches, (place,), band_name(low, high))
@@ -147,6 +147,23 @@ def unrelated(
     if min(map(len, crops)) < low:
         return None
     return placed(View(crops[0], crops[1], places, _size_band(min(map(len, crops))), related=False), generator)
+
+
+def _neighbouring_survey(generator: torch.Generator) -> Survey:
+    """Of lines that are whole or broken, with their ends and places more or less exact, whichever the others are.
+
+    Every other survey shows much that another one does not, as a model of another level of detail does.
+    """
+    distortion = log_between(generator, 0.25, 1.0)
+    whole, other_detail = (torch.rand(2, generator=generator) < 0.5).tolist()
+    return Survey(
+        missing=between(generator, 0.3, 0.6) if other_detail else between(generator, 0.1, 0.3),
+        spurious=between(generator, 0.0, 0.3 if other_detail else 0.1),
+        piece=math.inf if whole else log_between(generator, 3.0, 12.0),
+        endpoint=log_between(generator, 0.03, 0.3),
+        position=0.04 * distortion,
+        direction=1.5 * distortion,
+    )
 
 
 def drawn_survey(generator: torch.Generator) -> Survey:
