@@ -85,10 +85,19 @@ def test_more_evidence_is_more_confidence(calibration):
 
 
 def test_lines_missing_where_both_maps_are_speak_against_a_pose():
-    missing, empty = replace(GOOD, volume_explained=18.0), replace(GOOD, volume_covered=40.0)
+    missing = replace(GOOD, volume_explained=18.0)
     assert LEARNED.preference(missing) < LEARNED.preference(GOOD)
-    assert LEARNED.preference(empty) < LEARNED.preference(GOOD)
     assert LEARNED.presence_probability(missing) < LEARNED.presence_probability(GOOD)
+    empty = replace(GOOD, volume_covered=40.0)
+    assert DESCRIPTOR_CALIBRATION.preference(empty) < DESCRIPTOR_CALIBRATION.preference(GOOD)
+
+
+def test_of_two_poses_that_explain_as_much_the_one_that_shares_less_is_preferred():
+    """Of a place that repeats itself, a wrong pose explains many lines because it has the maps overlap more."""
+    larger = replace(GOOD, volume_lines=120.0, volume_explained=96.0)  # with as many lines missing
+    assert LEARNED.preference(larger) < LEARNED.preference(GOOD)
+    more = replace(larger, inliers=200, score=75.0, stand_out=150.0, whole_lines=100, smaller_expected=100.0)
+    assert LEARNED.preference(more) > LEARNED.preference(GOOD)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +105,15 @@ def test_lines_missing_where_both_maps_are_speak_against_a_pose():
 )
 def test_what_speaks_for_a_pose_is_never_held_against_it(calibration):
     """A fit may weigh features against one another so that each counts the wrong way, and fails far from its pairs."""
-    against = {"lead", "deficit", "chance_lines", "volume_missing", "volume_empty", "rotation_deviation"}
+    against = {
+        "lead",
+        "deficit",
+        "chance_lines",
+        "volume_lines",
+        "volume_missing",
+        "volume_empty",
+        "rotation_deviation",
+    }
     assert {name for name, weight in calibration.choice.items() if weight < 0} == against & calibration.choice.keys()
 
 
@@ -111,7 +128,7 @@ def test_missing_lines_are_counted_in_standard_deviations():
 
 def test_a_pose_is_doubted_the_more_the_farther_it_is_behind_another():
     behind = [replace(GOOD, runner_up_ratio=ratio) for ratio in (0.5, 1.0, 1.5, 3.0)]
-    best, even, half, third = map(LEARNED.preference, behind)
+    best, even, half, third = map(DESCRIPTOR_CALIBRATION.preference, behind)
     assert best == even > half > third
 
 

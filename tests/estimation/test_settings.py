@@ -49,6 +49,8 @@ def test_fewer_candidates_are_refined_where_the_vertical_is_known():
     assert upright.constrained(CandidateSettings()).max_candidates < CandidateSettings().max_candidates
     fewer = replace(upright, candidates=CandidateSettings(max_candidates=1))
     assert fewer.constrained(fewer.candidates) == fewer.candidates
+    closer = upright.closer_look
+    assert upright.constrained(closer).max_candidates == closer.max_candidates / 2
 
 
 @pytest.mark.parametrize("settings", ALL, ids=lambda settings: type(settings).__name__)

@@ -69,6 +69,30 @@ def test_lines_missing_in_a_map_of_few_lines_say_nothing(count, alike):
         assert [float(getattr(volume, name)) > 0 for name in VOLUME_EVIDENCE] == [alike] * 3
 
 
+def test_a_small_volume_that_is_explained_counts_more_than_a_large_one_that_is_not():
+    """Neighbouring maps: shifted onto each other, they fill more of the same volume and explain none of it."""
+    every = segments(600, 0)
+    x = every[:, :, 0].mean(1)
+    source, target = anchored(every[x < 0.3]), anchored(every[x > -0.3])
+    offset = target.anchor.mean(0) - source.anchor.mean(0)
+    shift = torch.stack([torch.zeros_like(offset), offset])
+    poses = Pose(IDENTITY.rotation.expand(2, 3, 3), shift)
+    scorer = MapScorer(source, target, THRESHOLD)
+    right, wrong = scorer.shared_fractions(poses).tolist()
+    assert right > 3 * wrong
+    volume = scorer.shared_volume(poses).volume_lines
+    assert volume[1] > 1.5 * volume[0]
+    lines = scorer.explained(poses).lines
+    assert [right, wrong] == pytest.approx((lines / (volume + 10)).tolist(), rel=0.25)  # of a sample of the lines
+
+
+def test_the_shared_volume_says_nothing_of_lines_without_ends_or_of_very_few():
+    many, few = anchored(segments(201, 0)), anchored(segments(201, 0)[:10])
+    assert MapScorer(many, few, THRESHOLD).shared_fractions(IDENTITY) is None
+    infinite = AnchoredLines.of(many.lines.infinite())
+    assert MapScorer(infinite, infinite, THRESHOLD).shared_fractions(IDENTITY) is None
+
+
 def test_a_wrong_pose_puts_lines_where_the_other_map_has_none():
     """Two walls; moved by half the gap, the lines of one lie amid the gap of the other."""
     walls = segments(200, 0) * torch.tensor([0.02, 1.0, 1.0], dtype=torch.float64)

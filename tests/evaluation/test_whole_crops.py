@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import pytest
 import torch
-from benchmarks import whole_crops
-from benchmarks.whole_crops import whole_pair
+from benchmarks.whole_crops import SURVEY
 
+from plueckernet.data.protocols import LinePair
 from plueckernet.data.scan import Survey
 from plueckernet.data.scenes import make_scene
+from plueckernet.evaluation.crop_pairs import crop_pair
 from plueckernet.evaluation.crop_results import OVERLAPS
-from plueckernet.evaluation.protocols import LabelledPair
 from plueckernet.geometry import LineSet
 
 SCENE = make_scene("outdoor", 1)
 
 
-def drawn(overlap: int) -> LabelledPair:
+def drawn(overlap: int, how: Survey = SURVEY) -> LinePair:
     """The first pair that the scene has."""
-    pair = whole_pair(SCENE, "here", overlap, 3)
+    pair = crop_pair(SCENE, OVERLAPS[overlap], 3, how)
     assert pair is not None
     return pair
 
 
-def is_one_to_one(pair: LabelledPair) -> bool:
+def is_one_to_one(pair: LinePair) -> bool:
     """Whether no line has two matches."""
     return all(len(column.unique()) == len(column) for column in pair.matches.T)
 
@@ -34,10 +34,9 @@ def test_as_many_lines_are_in_common_as_asked_for(overlap: int) -> None:
     assert low <= 2 * len(pair.matches) / (len(pair.source) + len(pair.target)) < high
 
 
-def test_lines_are_not_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_not_broken() -> None:
     assert is_one_to_one(drawn(0))
-    monkeypatch.setattr(whole_crops, "SURVEY", Survey(missing=0.2))
-    assert not is_one_to_one(drawn(0))
+    assert not is_one_to_one(drawn(0, Survey(missing=0.2)))
 
 
 def test_matches_coincide_in_the_true_pose() -> None:
@@ -56,4 +55,4 @@ def test_a_seed_gives_the_same_pair() -> None:
 
 def test_a_place_with_few_lines_has_no_pair() -> None:
     few: LineSet = SCENE[torch.arange(10)]
-    assert whole_pair(few, "here", 0, 3) is None
+    assert crop_pair(few, OVERLAPS[0], 3, SURVEY) is None

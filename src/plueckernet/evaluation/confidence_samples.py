@@ -22,6 +22,7 @@ from plueckernet.evaluation.rejudgement import kept_evidence, rejudge
 
 SYNTHETIC = "synthetic"
 _MAX_WEIGHT = 4.0  # of a sample over the mean of its kind
+_FAVOUR = 4.0  # the weight of the favoured kind over that of another
 _DIGITS = 3  # of the weights of a calibration
 
 
@@ -81,7 +82,7 @@ class Samples:
 
     rows: tuple[Sample, ...]
     features: FeatureNames
-    favoured: str | None = None  # a kind that counts twice
+    favoured: str | None = None  # a kind that counts more
 
     @cached_property
     def present(self) -> Bool[np.ndarray, "n k"]:
@@ -112,7 +113,8 @@ class Samples:
         cells = [(row.kind, row.places) for row in self.rows]
         in_cell, kinds = Counter(cells), Counter(row.kind for row in self.rows)
         places = Counter(kind for kind, _ in in_cell)
-        even = [(1 + (kind == self.favoured)) * len(self.rows) / len(kinds) / kinds[kind] for kind, _ in cells]
+        kind_weight = {kind: _FAVOUR if kind == self.favoured else 1.0 for kind in kinds}
+        even = [kind_weight[kind] * len(self.rows) / len(kinds) / kinds[kind] for kind, _ in cells]
         share = [kinds[cell[0]] / places[cell[0]] / in_cell[cell] for cell in cells]
         return np.array(even) * np.minimum(share, _MAX_WEIGHT)
 
