@@ -34,6 +34,7 @@ from plueckernet.geometry.upright import nearest_turn, tilt_cosine
 from plueckernet.stages import StageClock
 
 _OVERLAPS = 4  # of the best candidates, whose lines are matched by themselves if none is accepted
+_DOUBTFUL_SCORE_RATIO = 0.2  # of the score of an accepted pose, of poses that may cast doubt on it: they overlap less
 _FEWEST_MATCHES = 12  # that the best pose contradicts, from which on they may show another
 _NEARLY_ALL = 0.9  # of the lines of the smaller map, explained by a pose that may be of a family though it is doubtful
 
@@ -210,9 +211,10 @@ class PoseSearch:
         if not self._matches_parts or not assessment.may_hide_another(settings.judgement, self._maps.are_infinite):
             return assessment
         best, refined = assessment.candidates[0].refinement, assessment.refined
+        selection = replace(settings.candidates, min_candidate_score_ratio=_DOUBTFUL_SCORE_RATIO)
         for hypotheses in self._timed(self._without_best(best.pose, seed)):
             with self._stage("verify"):
-                candidates = self._candidates(hypotheses, settings.constrained(settings.closer_look))
+                candidates = self._candidates(hypotheses, settings.constrained(selection))
             with self._stage("refine"):
                 refined = tuple(self._refined(candidates.poses, refined))
         with self._stage("judge"):
