@@ -137,9 +137,9 @@ def test_answers_do_not_depend_on_unit_and_place():
 def test_ends_and_volume_count_where_lines_have_them():
     for matcher in ("invariant", "descriptors"):
         segments, infinite = (features_of(matcher, infinite=without_ends) for without_ends in (False, True))
-        assert {"whole_lines", "volume_missing", "volume_lines"} <= set(segments.choice)
+        assert {"many_whole_lines", "volume_missing", "volume_lines"} <= set(segments.choice)
         assert "volume_fraction" in segments.presence
-        of_segments = {"whole_lines", "volume_fraction", "volume_missing", "volume_lines"}
+        of_segments = {"whole_lines", "many_whole_lines", "volume_fraction", "volume_missing", "volume_lines"}
         assert not of_segments & {*infinite.choice, *infinite.presence}
         assert "lateral_support" in infinite.choice
 

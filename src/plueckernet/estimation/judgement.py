@@ -27,7 +27,7 @@ _MAX_DEFICIT = 8.0  # larger ones are equally bad
 _MAX_LEAD = 2.0  # logarithm of the ratio of scores; larger ones are equally bad
 _MIN_AGREEMENT = 5e-3  # added, so that smaller values differ little
 _VOLUME_VARIANCE = 4.0  # lines squared, added to the variance of the number of lines
-_FEW_LINES = 10.0  # added, so that maps that barely touch differ little from one another
+_FEW_LINES = 10.0  # added, so that one line more or less changes little where there are few
 _MIN_ROTATION_DEVIATION = 1e-4  # rad; smaller ones are equally good
 
 
@@ -60,14 +60,13 @@ FEATURES: dict[str, Callable[[Evidence], float]] = {
     "volume_missing": lambda evidence: _missing(evidence, evidence.volume_explained),
     "volume_empty": lambda evidence: _missing(evidence, evidence.volume_covered),
     "volume_lines": lambda evidence: math.log(evidence.volume_lines + _FEW_LINES),
-    "volume_explained": lambda evidence: math.log(evidence.volume_explained + _FEW_LINES),
-    "volume_score": lambda evidence: math.log1p(evidence.volume_explained**2 / (evidence.volume_lines + _FEW_LINES)),
     "expected_lines": lambda evidence: math.log(evidence.smaller_expected + _FEW_LINES),
     "lead": _lead,
     "chance_lines": lambda evidence: math.log1p(evidence.chance_lines),
     "deficit": lambda evidence: min(max(evidence.deficit, -_MAX_DEFICIT), _MAX_DEFICIT),
     "lateral_support": lambda evidence: math.log1p(evidence.lateral_support),
     "whole_lines": lambda evidence: math.log1p(evidence.whole_lines),
+    "many_whole_lines": lambda evidence: math.log(evidence.whole_lines + _FEW_LINES),
     "rotation_deviation": lambda evidence: math.log(max(evidence.rotation_deviation, _MIN_ROTATION_DEVIATION)),
     "matcher_agreement": lambda evidence: math.log(evidence.matcher_agreement + _MIN_AGREEMENT),
     "matched_lines": lambda evidence: math.log1p(evidence.matched_lines),

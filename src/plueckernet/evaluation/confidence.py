@@ -83,8 +83,8 @@ _ANY_FEATURES = FeatureNames(  # whether or not ends coincide
 # coincide. Lines that coincide from end to end tell more than others: edges of a row of houses rarely end alike.
 FEATURES = FeatureNames(
     choice=(
-        *("stand_out", "inliers", "whole_lines", "score", "deficit", "expected_lines", "volume_lines"),
-        *("volume_missing", "rotation_deviation", "matcher_agreement"),
+        *("stand_out", "inliers", "many_whole_lines", "score", "deficit", "expected_lines"),
+        *("volume_lines", "volume_missing", "rotation_deviation", "matcher_agreement"),
     ),
     presence=(*_ANY_FEATURES.presence, "whole_lines", "volume_fraction"),
 )
