@@ -45,17 +45,17 @@ def test_half_of_the_candidates_are_those_that_explain_most_of_what_both_maps_fi
     """Whatever their score is: where the maps share little, a right pose explains fewer lines than many wrong ones."""
     scorer, maps, hypotheses, _ = search
     by_score = CandidateSettings(max_distinct=50, max_verified=20, max_polished=20, max_candidates=4)
-    by_both = replace(by_score, by_shared_volume=True)
+    mixed = replace(by_score, by_shared_volume=True)
     first = select_candidates(hypotheses, scorer, maps, by_score).poses
     monkeypatch.setattr(MapScorer, "shared_fractions", lambda self, poses: -self.compared_scores(poses))
-    both = select_candidates(hypotheses, scorer, maps, by_both).poses
-    assert len(first) <= len(both) == 4
-    assert torch.equal(both[0].rotation, first[0].rotation)
-    scores = [float(maps.compared_scores(stacked([pose]))) for pose in both]
+    chosen = select_candidates(hypotheses, scorer, maps, mixed).poses
+    assert len(first) <= len(chosen) == 4
+    assert torch.equal(chosen[0].rotation, first[0].rotation)
+    scores = [float(maps.compared_scores(stacked([pose]))) for pose in chosen]
     assert scores == sorted(scores, reverse=True)
     assert max(scores[2:]) < by_score.min_candidate_score_ratio * scores[0]  # they explain least of all
     monkeypatch.setattr(MapScorer, "shared_fractions", lambda *_: None)  # of infinite lines
-    assert len(select_candidates(hypotheses, scorer, maps, by_both).poses) == len(first)
+    assert len(select_candidates(hypotheses, scorer, maps, mixed).poses) == len(first)
 
 
 def test_polishing_brings_a_rough_pose_nearer(search):
