@@ -364,6 +364,8 @@ def test_no_kind_and_no_place_dominates(samples):
     assert weight.sum() == pytest.approx(12)
     assert weight[:6].sum() == pytest.approx(weight[6:8].sum()) == pytest.approx(3)
     assert weight[8:].sum() == pytest.approx(6)
+    favoured = Samples(tuple(rows), FeatureNames((), ()), "tiny").weight
+    assert favoured[8:].sum() == pytest.approx(4 * favoured[:8].sum())
 
 
 def test_only_successes_count_as_called(samples):
